@@ -1,0 +1,109 @@
+package v1beta1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// YieldSpec is the time that an attempt gets when it is asked to end.
+type YieldSpec struct {
+	// gracePeriod is the budget from the request to the committed checkpoint.
+	// When it is over the workers are stopped.
+	// +optional
+	// +kubebuilder:default="5m"
+	GracePeriod metav1.Duration `json:"gracePeriod,omitempty"`
+
+	// forceAfter is how long after that pods may still be terminating before
+	// the attempt is given up as lost with its node. It is never less than the
+	// pods' own grace period and two minutes.
+	// +optional
+	// +kubebuilder:default="10m"
+	ForceAfter metav1.Duration `json:"forceAfter,omitempty"`
+}
+
+// ResumeSpec says which checkpoint the next attempt starts from.
+type ResumeSpec struct {
+	// from restricts resumption to this checkpoint id and its descendants.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	From string `json:"from,omitempty"`
+
+	// compatibility is what may differ between a checkpoint and the attempt that
+	// resumes it.
+	// +optional
+	// +kubebuilder:default={}
+	Compatibility Compatibility `json:"compatibility,omitempty"`
+
+	// onNone says what happens when checkpoints exist and none of them fits.
+	// +optional
+	// +kubebuilder:default=Wait
+	OnNone OnNone `json:"onNone,omitempty"`
+}
+
+// Compatibility is what may differ between a checkpoint and the attempt that
+// resumes it.
+type Compatibility struct {
+	// worldSize: Reshard (the default) allows another world size where the
+	// checkpoint's components can be read at it; Exact allows none.
+	// +optional
+	// +kubebuilder:default=Reshard
+	WorldSize WorldSizePolicy `json:"worldSize,omitempty"`
+
+	// identity: Match (the default) requires spec.identity to be equal in the
+	// checkpoint; Ignore does not look at it.
+	// +optional
+	// +kubebuilder:default=Match
+	Identity IdentityPolicy `json:"identity,omitempty"`
+}
+
+// WorldSizePolicy says whether a checkpoint may be read at another world size.
+// +kubebuilder:validation:Enum=Reshard;Exact
+type WorldSizePolicy string
+
+// IdentityPolicy says whether the declared identity must match.
+// +kubebuilder:validation:Enum=Match;Ignore
+type IdentityPolicy string
+
+// OnNone says what happens when checkpoints exist and none fits.
+// +kubebuilder:validation:Enum=Wait;StartFresh
+type OnNone string
+
+// Values of the policies above.
+const (
+	WorldSizeReshard WorldSizePolicy = "Reshard"
+	WorldSizeExact   WorldSizePolicy = "Exact"
+
+	IdentityMatch  IdentityPolicy = "Match"
+	IdentityIgnore IdentityPolicy = "Ignore"
+
+	// OnNoneWait keeps the job queued until a checkpoint fits.
+	OnNoneWait OnNone = "Wait"
+	// OnNoneStartFresh starts at step 0, beside the checkpoints that exist.
+	OnNoneStartFresh OnNone = "StartFresh"
+)
+
+// FailurePolicy bounds failures of the application.
+type FailurePolicy struct {
+	// maxFailures is the number of failures in a row without a checkpoint of a
+	// higher step that are tolerated; one more and the job is Failed.
+	// +optional
+	// +kubebuilder:default=3
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000
+	MaxFailures *int32 `json:"maxFailures,omitempty"`
+
+	// backoff is the wait after the first failure without progress; it doubles
+	// with each further one, up to ten minutes. A wait of more than 30 seconds
+	// gives the quota back.
+	// +optional
+	// +kubebuilder:default="10s"
+	Backoff metav1.Duration `json:"backoff,omitempty"`
+}
+
+// StartupSpec bounds the start of an attempt.
+type StartupSpec struct {
+	// deadline is the time from an admission's use to ready pods. An attempt
+	// that takes longer gives its quota back and waits; that is no failure.
+	// +optional
+	// +kubebuilder:default="15m"
+	Deadline metav1.Duration `json:"deadline,omitempty"`
+}
