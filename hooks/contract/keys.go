@@ -1,0 +1,90 @@
+package contract
+
+import (
+	"encoding/json"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// ObjectMap holds objects by kind and then by place: the key of the outer map is
+// a [KindKey], that of the inner one an [ObjectKey].
+type ObjectMap map[string]map[string]json.RawMessage
+
+// KindKey returns the key of a kind: "Pod.v1", or "JobSet.jobset.x-k8s.io/v1alpha2".
+// apiVersion is written as in objects: "v1", or "jobset.x-k8s.io/v1alpha2".
+func KindKey(apiVersion, kind string) string { return kind + "." + apiVersion }
+
+// KindKeyOf is [KindKey] for a GroupVersionKind.
+func KindKeyOf(gvk schema.GroupVersionKind) string {
+	return KindKey(gvk.GroupVersion().String(), gvk.Kind)
+}
+
+// ParseKindKey is the inverse of [KindKeyOf].
+func ParseKindKey(key string) (schema.GroupVersionKind, error) {
+	kind, apiVersion, _ := strings.Cut(key, ".")
+	group, version, grouped := strings.Cut(apiVersion, "/")
+	if !grouped {
+		group, version = "", apiVersion
+	}
+	if kind == "" || version == "" || grouped && group == "" || strings.Contains(version, "/") ||
+		!grouped && strings.Contains(version, ".") {
+		return schema.GroupVersionKind{}, fmt.Errorf("%q is not a kind: want Kind.version or Kind.group/version", key)
+	}
+	return schema.GroupVersionKind{Group: group, Version: version, Kind: kind}, nil
+}
+
+// ObjectKey returns the place of an object: "namespace/name", or "name" where
+// namespace is empty because the kind is cluster-scoped.
+func ObjectKey(namespace, name string) string {
+	if namespace == "" {
+		return name
+	}
+	return namespace + "/" + name
+}
+
+// SplitObjectKey is the inverse of [ObjectKey].
+func SplitObjectKey(key string) (namespace, name string) {
+	namespace, name, ok := strings.Cut(key, "/")
+	if !ok {
+		return "", key
+	}
+	return namespace, name
+}
+
+// Get returns the object at a place, or nil.
+func (m ObjectMap) Get(kindKey, objectKey string) json.RawMessage { return m[kindKey][objectKey] }
+
+// Set puts an object at a place. The map must not be nil.
+func (m ObjectMap) Set(kindKey, objectKey string, object json.RawMessage) {
+	if m[kindKey] == nil {
+		m[kindKey] = map[string]json.RawMessage{}
+	}
+	m[kindKey][objectKey] = object
+}
+
+// Kind yields the objects of one kind in the order of their keys, so that
+// whatever is made of them comes out the same each time.
+func (m ObjectMap) Kind(kindKey string) iter.Seq2[string, json.RawMessage] {
+	return func(yield func(string, json.RawMessage) bool) {
+		objects := m[kindKey]
+		for _, key := range slices.Sorted(maps.Keys(objects)) {
+			if !yield(key, objects[key]) {
+				return
+			}
+		}
+	}
+}
+
+// Len counts the objects of all kinds.
+func (m ObjectMap) Len() int {
+	n := 0
+	for _, objects := range m {
+		n += len(objects)
+	}
+	return n
+}
