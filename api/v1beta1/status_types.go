@@ -270,9 +270,6 @@ type YieldStatus struct {
 	// suspendedAt is when the workers were stopped.
 	// +optional
 	SuspendedAt *metav1.Time `json:"suspendedAt,omitempty"`
-	// notices is how often the leader pod was told.
-	// +optional
-	Notices int32 `json:"notices,omitempty"`
 }
 
 // YieldCause is why an attempt must end.
