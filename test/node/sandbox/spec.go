@@ -36,7 +36,7 @@ const (
 	exitFile = "exit.json"
 	lockFile = "lock"
 	// LogFile receives stdout and stderr of the command, unmodified.
-	LogFile  = "log"
+	LogFile = "log"
 	// layersDir holds the root and what the container wrote to it.
 	layersDir   = "layers"
 	shimLogFile = "shim.log"
