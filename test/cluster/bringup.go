@@ -1,0 +1,168 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+)
+
+// bringUp starts what does not run and waits until everything is ready. The
+// order is that of need: nothing is started before what it cannot do without.
+func (c *Cluster) bringUp(ctx context.Context) error {
+	begin := time.Now()
+	if err := c.writePolicies(); err != nil {
+		return err
+	}
+	started := 0
+	run := func(comps ...component) error {
+		for _, comp := range comps {
+			if err := c.prepare(ctx, comp); err != nil {
+				return err
+			}
+			new, err := c.ensure(comp)
+			if err != nil {
+				return err
+			}
+			if new {
+				started++
+			}
+		}
+		return nil
+	}
+	step := func(format string, args ...any) {
+		fmt.Fprintf(c.Options.Progress, "%5.1fs  %s\n", time.Since(begin).Seconds(), fmt.Sprintf(format, args...))
+	}
+
+	if err := run(c.keeper(), c.etcd(), c.s3()); err != nil {
+		return err
+	}
+	if err := c.waitReady(ctx, c.etcd()); err != nil {
+		return err
+	}
+	if err := run(c.apiServer()); err != nil {
+		return err
+	}
+	if err := c.waitReady(ctx, c.apiServer()); err != nil {
+		return err
+	}
+	step("API server ready at %s", c.APIServer)
+	apply, err := newApplier(c.RESTConfig)
+	if err != nil {
+		return err
+	}
+	if err := run(c.controllerManager(), c.scheduler()); err != nil {
+		return err
+	}
+	if err := c.install(ctx, apply); err != nil {
+		return err
+	}
+	step("CRDs and roles installed")
+	managers := []component{c.kueue(), c.jobset(), c.kwok()}
+	if err := run(managers...); err != nil {
+		return err
+	}
+	if err := c.createFakeNodes(ctx); err != nil {
+		return err
+	}
+	if err := c.waitReady(ctx, append(managers, c.controllerManager(), c.scheduler(), c.s3())...); err != nil {
+		return err
+	}
+	if err := c.applyWebhooks(ctx, apply); err != nil {
+		return err
+	}
+	if err := c.ensureBucket(ctx); err != nil {
+		return err
+	}
+	step("Kueue %s, JobSet %s and S3 ready", c.Programs.Versions["kueue"], c.Programs.Versions["jobset"])
+	if err := installRTJ(ctx, apply, c.Options.Root, rtjUser); err != nil {
+		return err
+	}
+	for i := range c.Options.ProcessNodes {
+		if err := run(c.processNode(i)); err != nil {
+			return err
+		}
+	}
+	if err := c.waitNodes(ctx); err != nil {
+		return err
+	}
+	if n := len(c.nodeNames()); n > 0 {
+		step("%d nodes Ready", n)
+	}
+	if c.Options.Operator {
+		if err := run(c.operator()); err != nil {
+			return err
+		}
+		if err := c.waitReady(ctx, c.operator()); err != nil {
+			return err
+		}
+		step("operator ready")
+	}
+	if started == 0 {
+		step("already up: nothing had to be started")
+	}
+	return nil
+}
+
+// prepare makes what a component needs before its process starts.
+func (c *Cluster) prepare(ctx context.Context, comp component) error {
+	switch {
+	case comp.name == Operator:
+		return c.buildOperator(ctx)
+	case strings.HasPrefix(comp.name, processNodePrefix):
+		return c.prepareProcessNode(ctx, comp.name)
+	}
+	return nil
+}
+
+func (c *Cluster) auditPolicyFile() string { return c.path("config", "audit-policy.yaml") }
+
+func (c *Cluster) writePolicies() error {
+	if err := os.MkdirAll(filepath.Dir(c.AuditLog), 0o700); err != nil {
+		return err
+	}
+	return writeFile(c.auditPolicyFile(), auditPolicy, 0o644)
+}
+
+// waitNodes waits until every node of the options is Ready.
+func (c *Cluster) waitNodes(ctx context.Context) error {
+	comps := []component{{name: ControllerManager, ready: c.nodesReady}, c.kwok()}
+	for i := range c.Options.ProcessNodes {
+		comps = append(comps, component{name: processNodeName(i)})
+	}
+	return c.waitReady(ctx, comps...)
+}
+
+// S3Client is a client of the S3 server with its root credentials.
+func (c *Cluster) S3Client() (*minio.Client, error) {
+	access, secret, err := c.s3Keys()
+	if err != nil {
+		return nil, err
+	}
+	return minio.New(strings.TrimPrefix(c.S3.Endpoint, "http://"), &minio.Options{
+		Creds: credentials.NewStaticV4(access, secret, ""), Region: c.S3.Region,
+	})
+}
+
+func (c *Cluster) ensureBucket(ctx context.Context) error {
+	client, err := c.S3Client()
+	if err != nil {
+		return err
+	}
+	there, err := client.BucketExists(ctx, c.S3.Bucket)
+	if err != nil {
+		return fmt.Errorf("look for bucket %s: %w", c.S3.Bucket, err)
+	}
+	if there {
+		return nil
+	}
+	if err := client.MakeBucket(ctx, c.S3.Bucket, minio.MakeBucketOptions{Region: c.S3.Region}); err != nil {
+		return fmt.Errorf("make bucket %s: %w", c.S3.Bucket, err)
+	}
+	return nil
+}
