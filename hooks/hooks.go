@@ -1,0 +1,229 @@
+package hooks
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"rtj.dev/rtj/api/v1beta1"
+	"rtj.dev/rtj/compose"
+	"rtj.dev/rtj/hooks/contract"
+)
+
+// Options of [New].
+type Options struct {
+	// Store reads the metadata of runs. Required.
+	Store Store
+	// Launcher dry-runs the creation of a JobSet that is wanted and not seen; nil:
+	// nobody asks why.
+	Launcher Launcher
+	// Patches carries out patches; nil: nobody does.
+	Patches Patcher
+	// Observer names this process, in status and to itself.
+	Observer string
+	// PodIntegration is whether Kueue manages plain pods.
+	PodIntegration bool
+	// Now is the clock; nil: the system's.
+	Now func() time.Time
+	// InlineRead is how long an answer waits for the store before it is given
+	// without; 0: two seconds.
+	InlineRead time.Duration
+	// Logger gets one line for each change of a decision; nil: nobody does.
+	Logger *slog.Logger
+}
+
+// Patcher carries out the patches of decisions.
+type Patcher interface {
+	// Submit hands over the patches of the newest decision about a job. It does not
+	// wait. Patches of an older decision that were not begun are dropped, also if
+	// patches is empty.
+	Submit(namespace, name string, patches []compose.Patch)
+}
+
+// Hooks answers the three hooks. It may be used concurrently.
+type Hooks struct {
+	options Options
+	now     func() time.Time
+	logger  *slog.Logger
+
+	// ctx ends with Close; background holds the readings and dry runs that go on
+	// after an answer.
+	ctx        context.Context
+	cancel     context.CancelFunc
+	background sync.WaitGroup
+
+	wake   func(namespace, name string)
+	wakeMu sync.RWMutex
+
+	memories memories
+}
+
+// New returns Hooks. Close ends what goes on in the background.
+func New(options Options) *Hooks {
+	h := &Hooks{options: options, now: options.Now, logger: options.Logger}
+	if h.now == nil {
+		h.now = time.Now
+	}
+	if h.logger == nil {
+		h.logger = slog.New(slog.DiscardHandler)
+	}
+	if h.options.InlineRead == 0 {
+		h.options.InlineRead = 2 * time.Second
+	}
+	h.ctx, h.cancel = context.WithCancel(context.Background())
+	return h
+}
+
+// Close cancels readings and dry runs and waits for them.
+func (h *Hooks) Close() {
+	h.cancel()
+	h.background.Wait()
+}
+
+// OnNews sets who is told that something became known about a job outside a sync,
+// so that it is synced again soon: a reading of the store or a dry run ended.
+func (h *Hooks) OnNews(wake func(namespace, name string)) {
+	h.wakeMu.Lock()
+	defer h.wakeMu.Unlock()
+	h.wake = wake
+}
+
+func (h *Hooks) news(namespace, name string) {
+	h.wakeMu.RLock()
+	wake := h.wake
+	h.wakeMu.RUnlock()
+	if wake != nil && h.ctx.Err() == nil {
+		wake(namespace, name)
+	}
+}
+
+// Answer is the answer to a sync or finalize request, and the decision that it
+// was made from.
+type Answer struct {
+	Observation *compose.Observation
+	Decision    *compose.Decision
+	Response    *contract.SyncResponse
+}
+
+// Sync answers the sync hook and carries out the patches.
+func (h *Hooks) Sync(ctx context.Context, request *contract.SyncRequest) (*contract.SyncResponse, error) {
+	return h.answerAndPatch(ctx, request, false)
+}
+
+// Finalize answers the finalize hook and carries out the patches.
+func (h *Hooks) Finalize(ctx context.Context, request *contract.SyncRequest) (*contract.SyncResponse, error) {
+	return h.answerAndPatch(ctx, request, true)
+}
+
+// Customize answers the customize hook.
+func (h *Hooks) Customize(_ context.Context, request *contract.CustomizeRequest) (*contract.CustomizeResponse, error) {
+	parent, err := decodeParent(request.Parent)
+	if err != nil {
+		return nil, err
+	}
+	return RelatedTo(parent), nil
+}
+
+func (h *Hooks) answerAndPatch(ctx context.Context, request *contract.SyncRequest, finalizing bool) (*contract.SyncResponse, error) {
+	answer, err := h.Answer(ctx, request, finalizing)
+	if err != nil {
+		return nil, err
+	}
+	h.Patch(answer)
+	return answer.Response, nil
+}
+
+// Patch carries out the patches of an answer, after it was given.
+func (h *Hooks) Patch(a *Answer) {
+	if h.options.Patches != nil {
+		h.options.Patches.Submit(a.Observation.Parent.Namespace, a.Observation.Parent.Name, a.Decision.Patches)
+	}
+}
+
+// readings is how often one sync may read the store before it answers.
+const readings = 2
+
+// Answer decides about a job and writes nothing. Where the decision wants a
+// reading of the store, it reads and decides again.
+//
+// It returns a [*contract.Error] for a request that cannot be understood.
+func (h *Hooks) Answer(ctx context.Context, request *contract.SyncRequest, finalizing bool) (*Answer, error) {
+	if request.Finalizing != finalizing {
+		return nil, wrongHook(finalizing)
+	}
+	o, err := Observe(request)
+	if err != nil {
+		return nil, err
+	}
+	o.Observer = h.options.Observer
+	o.PodIntegration = h.options.PodIntegration
+	m := h.memories.of(o.Parent, h.now())
+	run := runOf(o.Parent)
+
+	var d *compose.Decision
+	for i := 0; ; i++ {
+		o.Now = h.now()
+		o.Catalog = m.snapshotOf(run)
+		o.Launch = m.probe()
+		d = decide(o, finalizing)
+		if i == readings || !h.read(ctx, m, run, d.Catalog) {
+			break
+		}
+	}
+	resync := soonest(d.ResyncAfter, m.readingAgain(run, d.Catalog, o.Now), h.probeLaunch(m, o.Parent, d.Launch, o.Now))
+	response, err := Respond(d, resync)
+	if err != nil {
+		return nil, err
+	}
+	h.logChange(m, o, d)
+	if d.Finalized {
+		h.memories.forget(o.Parent)
+	}
+	return &Answer{Observation: o, Decision: d, Response: response}, nil
+}
+
+// wrongHook is a CompositeController whose URLs are mixed up, which would create
+// what is to be deleted.
+func wrongHook(finalizing bool) error {
+	if finalizing {
+		return &contract.Error{Field: "finalizing", Reason: "is false, but this is the finalize hook; a runner sends true to it"}
+	}
+	return &contract.Error{Field: "finalizing", Reason: "is true, but this is the sync hook; set spec.hooks.finalize of the CompositeController to the finalize hook"}
+}
+
+// soonest returns the smallest of the delays that are not 0.
+func soonest(delays ...time.Duration) time.Duration {
+	var least time.Duration
+	for _, d := range delays {
+		if d > 0 && (least == 0 || d < least) {
+			least = d
+		}
+	}
+	return least
+}
+
+func runOf(parent *v1beta1.ResumableTrainingJob) Run {
+	run := Run{
+		Storage:   parent.Spec.Checkpoint.Storage,
+		Namespace: parent.Namespace,
+		Name:      parent.Name,
+		RunID:     runID(parent),
+	}
+	if c := run.Storage.Credentials; c != nil {
+		// By value, so that runs can be compared.
+		run.SecretName, run.Storage.Credentials = c.SecretName, nil
+	}
+	return run
+}
+
+// runID is the annotation, else the one in status, else the UID.
+func runID(parent *v1beta1.ResumableTrainingJob) string {
+	if id := parent.Annotations[v1beta1.AnnotationRunID]; id != "" {
+		return id
+	}
+	if id := parent.Status.RunID; id != "" {
+		return id
+	}
+	return string(parent.UID)
+}

@@ -1,0 +1,42 @@
+package hooks
+
+import (
+	"context"
+	"time"
+
+	"rtj.dev/rtj/compose"
+	"rtj.dev/rtj/hooks/contract"
+)
+
+// Offline answers one request at a given time and touches nothing but the store,
+// which it has read once when it decides. It plays the process that observed the
+// end of the last attempt, so that the answer does not depend on where it runs.
+func Offline(ctx context.Context, request *contract.SyncRequest, finalizing bool, now time.Time, store Store) (*Answer, error) {
+	if request.Finalizing != finalizing {
+		return nil, wrongHook(finalizing)
+	}
+	o, err := Observe(request)
+	if err != nil {
+		return nil, err
+	}
+	o.Now = now
+	o.Observer = "offline"
+	if end := o.Parent.Status.LastEnd; end != nil && end.ObservedBy != "" {
+		o.Observer = end.ObservedBy
+	}
+	o.PodIntegration = true
+	o.Catalog = store.Read(ctx, runOf(o.Parent), true)
+	d := decide(o, finalizing)
+	response, err := Respond(d, d.ResyncAfter)
+	if err != nil {
+		return nil, err
+	}
+	return &Answer{Observation: o, Decision: d, Response: response}, nil
+}
+
+func decide(o *compose.Observation, finalizing bool) *compose.Decision {
+	if finalizing {
+		return compose.Finalize(o)
+	}
+	return compose.Sync(o)
+}
