@@ -1,0 +1,239 @@
+package applier
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/cache"
+)
+
+// scope is what one cache holds: the objects of one kind that have certain
+// labels, with whatever values. Watching by the value would need a watch for
+// each parent; watching everything would hold what nobody asks for.
+type scope struct {
+	resource schema.GroupVersionResource
+	// labels that an object must have, sorted, separated by commas.
+	labels string
+}
+
+// scopeOf returns the widest set of objects that a selector can match and that a
+// watch shared with other selectors can hold.
+func scopeOf(resource schema.GroupVersionResource, selector labels.Selector) scope {
+	var keys []string
+	requirements, _ := selector.Requirements()
+	for _, r := range requirements {
+		switch r.Operator() {
+		case selection.Equals, selection.DoubleEquals, selection.In, selection.Exists:
+			keys = append(keys, r.Key())
+		}
+	}
+	slices.Sort(keys)
+	return scope{resource, strings.Join(slices.Compact(keys), ",")}
+}
+
+func (s scope) String() string {
+	text := s.resource.Resource + "." + s.resource.Version + "." + s.resource.Group
+	if s.labels != "" {
+		text += " with labels " + s.labels
+	}
+	return text
+}
+
+// The names of the indexes of a cache.
+const (
+	byOwner     = "owner"     // the uid of the controlling owner
+	byNamespace = "namespace" // the namespace
+	byLabel     = "label"     // "key=value", for the labels of the scope
+	orphans     = "orphans"   // the namespace, for objects that nothing controls
+	byUID       = "uid"       // the uid
+)
+
+var commonIndexers = cache.Indexers{
+	byOwner: func(object any) ([]string, error) {
+		if owner := controllerOf(object.(*observed)); owner != nil {
+			return []string{string(owner.UID)}, nil
+		}
+		return nil, nil
+	},
+	byNamespace: func(object any) ([]string, error) {
+		return []string{object.(*observed).GetNamespace()}, nil
+	},
+	orphans: func(object any) ([]string, error) {
+		if o := object.(*observed); controllerOf(o) == nil {
+			return []string{o.GetNamespace()}, nil
+		}
+		return nil, nil
+	},
+	byUID: func(object any) ([]string, error) {
+		return []string{string(object.(*observed).GetUID())}, nil
+	},
+}
+
+// objects is one cache: a watch and what it has brought.
+type objects struct {
+	scope    scope
+	informer cache.SharedIndexInformer
+	indexer  cache.Indexer
+	// lastError of the list or watch, until there is a success.
+	lastError atomic.Pointer[error]
+}
+
+// get returns an object by its place, or nil.
+func (c *objects) get(namespace, name string) *observed {
+	key := name
+	if namespace != "" {
+		key = namespace + "/" + name
+	}
+	object, exists, err := c.indexer.GetByKey(key)
+	if err != nil || !exists {
+		return nil
+	}
+	return object.(*observed)
+}
+
+func (c *objects) lookup(index, value string) []*observed {
+	found, err := c.indexer.ByIndex(index, value)
+	if err != nil {
+		panic(err) // no such index: a fault of this package
+	}
+	list := make([]*observed, len(found))
+	for i := range found {
+		list[i] = found[i].(*observed)
+	}
+	return list
+}
+
+func (c *objects) all() []*observed {
+	found := c.indexer.List()
+	list := make([]*observed, len(found))
+	for i := range found {
+		list[i] = found[i].(*observed)
+	}
+	return list
+}
+
+// hasSeen tells whether the cache shows the world as of a write or later. An
+// object that was written and is gone since counts as seen.
+func (c *objects) hasSeen(namespace, name, resourceVersion string) bool {
+	if o := c.get(namespace, name); o != nil && !older(o.GetResourceVersion(), resourceVersion) {
+		return true
+	}
+	return !older(c.indexer.LastStoreSyncResourceVersion(), resourceVersion)
+}
+
+// older tells whether resource version a is known to come before b.
+func older(a, b string) bool {
+	if a == "" {
+		return true
+	}
+	order, err := resourceversion.CompareResourceVersion(a, b)
+	return err == nil && order < 0
+}
+
+// synced returns nil once the cache is complete, else why it is not.
+func (c *objects) synced() error {
+	if c.informer.HasSynced() {
+		return nil
+	}
+	if err := c.lastError.Load(); err != nil {
+		return fmt.Errorf("%s cannot be watched: %w", c.scope, *err)
+	}
+	return fmt.Errorf("%s are not yet listed", c.scope)
+}
+
+// caches starts a cache at its first use and runs it until its context ends.
+type caches struct {
+	ctx    context.Context
+	client dynamic.Interface
+	logger *slog.Logger
+	wg     sync.WaitGroup
+
+	mu      sync.Mutex
+	byScope map[scope]*objects
+}
+
+func newCaches(ctx context.Context, client dynamic.Interface, logger *slog.Logger) *caches {
+	return &caches{ctx: ctx, client: client, logger: logger, byScope: map[scope]*objects{}}
+}
+
+// start returns the cache of a scope. handler is told of every change if the
+// cache is new.
+func (c *caches) start(s scope, handler func(*objects) cache.ResourceEventHandler) *objects {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if o := c.byScope[s]; o != nil {
+		return o
+	}
+	o := &objects{scope: s}
+	indexers := cache.Indexers{byLabel: labelIndex(strings.Split(s.labels, ","))}
+	for name, index := range commonIndexers {
+		indexers[name] = index
+	}
+	o.informer = cache.NewSharedIndexInformerWithOptions(c.listWatch(s), &unstructured.Unstructured{}, cache.SharedIndexInformerOptions{
+		Indexers:          indexers,
+		ObjectDescription: s.String(),
+	})
+	o.indexer = o.informer.GetIndexer()
+	// These fail only once the informer has started.
+	must(o.informer.SetTransform(transform))
+	must(o.informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
+		o.lastError.Store(&err)
+		cache.DefaultWatchErrorHandler(ctx, r, err)
+	}))
+	_, err := o.informer.AddEventHandler(handler(o))
+	must(err)
+	c.byScope[s] = o
+	c.wg.Go(func() { o.informer.RunWithContext(c.ctx) })
+	return o
+}
+
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+func labelIndex(keys []string) cache.IndexFunc {
+	return func(object any) ([]string, error) {
+		var values []string
+		set := object.(*observed).GetLabels()
+		for _, key := range keys {
+			if value, ok := set[key]; ok {
+				values = append(values, key+"="+value)
+			}
+		}
+		return values, nil
+	}
+}
+
+func (c *caches) listWatch(s scope) cache.ListerWatcher {
+	client := c.client.Resource(s.resource)
+	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			options.LabelSelector = s.labels
+			return client.List(ctx, options)
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			options.LabelSelector = s.labels
+			return client.Watch(ctx, options)
+		},
+	}, c.client)
+}
+
+// wait blocks until every cache has stopped, which they do when their context
+// ends.
+func (c *caches) wait() { c.wg.Wait() }

@@ -1,0 +1,180 @@
+package applier
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"math"
+)
+
+// difference is what separates an observed object from the desired one.
+type difference struct {
+	// patch makes the desired out of the observed, as a JSON merge patch.
+	patch map[string]any
+	// was holds what is observed at the places that patch changes.
+	was map[string]any
+}
+
+func (d difference) empty() bool { return len(d.patch) == 0 }
+
+// fingerprint tells differences apart. It covers both sides, so that a value
+// which drifts away from what is known to be unreachable shows as a new
+// difference.
+func (d difference) fingerprint() [sha256.Size]byte {
+	text, err := json.Marshal([]any{d.patch, d.was})
+	if err != nil {
+		panic(err) // both are made of decoded JSON
+	}
+	return sha256.Sum256(text)
+}
+
+// compare returns the difference between two values of the same object. If
+// complete, what desired lacks is removed; else it is left alone. Null and absent
+// are the same, as they are to the API server. A list counts as one value.
+func compare(was, desired map[string]any, complete bool) difference {
+	d := difference{map[string]any{}, map[string]any{}}
+	for key, want := range desired {
+		if want == nil {
+			continue
+		}
+		have, exists := was[key]
+		haveMap, ok1 := have.(map[string]any)
+		wantMap, ok2 := want.(map[string]any)
+		if ok1 && ok2 {
+			if inner := compare(haveMap, wantMap, complete); !inner.empty() {
+				d.patch[key] = inner.patch
+				d.was[key] = inner.was
+			}
+			continue
+		}
+		if exists && equal(have, want) {
+			continue
+		}
+		d.patch[key] = withoutNulls(want)
+		d.was[key] = have
+	}
+	if complete {
+		for key, have := range was {
+			if have != nil && desired[key] == nil {
+				d.patch[key] = nil
+				d.was[key] = have
+			}
+		}
+	}
+	return d
+}
+
+// equal compares decoded JSON by meaning: 1 and 1.0 are one number, and a null
+// member of an object is as good as none.
+func equal(a, b any) bool {
+	switch a := a.(type) {
+	case map[string]any:
+		b, ok := b.(map[string]any)
+		if !ok {
+			return false
+		}
+		for key, value := range a {
+			if value == nil {
+				if b[key] != nil {
+					return false
+				}
+				continue
+			}
+			other, ok := b[key]
+			if !ok || !equal(value, other) {
+				return false
+			}
+		}
+		for key, value := range b {
+			if value != nil && a[key] == nil {
+				return false
+			}
+		}
+		return true
+	case []any:
+		b, ok := b.([]any)
+		if !ok || len(a) != len(b) {
+			return false
+		}
+		for i := range a {
+			if !equal(a[i], b[i]) {
+				return false
+			}
+		}
+		return true
+	case int64:
+		switch b := b.(type) {
+		case int64:
+			return a == b
+		case float64:
+			return sameNumber(a, b)
+		}
+		return false
+	case float64:
+		switch b := b.(type) {
+		case float64:
+			return a == b
+		case int64:
+			return sameNumber(b, a)
+		}
+		return false
+	default:
+		return a == b
+	}
+}
+
+func sameNumber(i int64, f float64) bool {
+	return f == math.Trunc(f) && f >= math.MinInt64 && f < math.MaxInt64 && int64(f) == i
+}
+
+// withoutNulls drops the null members of objects, which in a merge patch would
+// mean removal.
+func withoutNulls(value any) any {
+	switch v := value.(type) {
+	case map[string]any:
+		kept := make(map[string]any, len(v))
+		for key, member := range v {
+			if member != nil {
+				kept[key] = withoutNulls(member)
+			}
+		}
+		return kept
+	case []any:
+		kept := make([]any, len(v))
+		for i, element := range v {
+			kept[i] = withoutNulls(element)
+		}
+		return kept
+	default:
+		return value
+	}
+}
+
+// compareChild compares a child with what the hook returned, in the parts that a
+// hook decides: all but status, and of the metadata labels and annotations.
+func compareChild(o *observed, desired map[string]any, complete bool) difference {
+	d := compare(decidable(o.Object), decidable(desired), complete)
+	return d
+}
+
+func decidable(object map[string]any) map[string]any {
+	parts := make(map[string]any, len(object))
+	for key, value := range object {
+		switch key {
+		case "apiVersion", "kind", "status", "metadata":
+		default:
+			parts[key] = value
+		}
+	}
+	metadata, _ := object["metadata"].(map[string]any)
+	decided := map[string]any{}
+	for _, key := range []string{"labels", "annotations"} {
+		// Absent and empty are one: the API server stores no empty ones.
+		if value, ok := metadata[key].(map[string]any); ok && len(value) > 0 {
+			decided[key] = value
+		} else {
+			decided[key] = map[string]any{}
+		}
+	}
+	parts["metadata"] = decided
+	return parts
+}

@@ -1,0 +1,197 @@
+package applier
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+)
+
+const (
+	controllerAPIVersion = "metacontroller.k8s.io/v1alpha1"
+	controllerKind       = "CompositeController"
+
+	// ChildrenAnnotation, on a CompositeController, says how its hooks return
+	// children that exist: [ChildrenPartial], the default, or [ChildrenComplete].
+	// Metacontroller itself does not read it.
+	ChildrenAnnotation = "applier.rtj.dev/children"
+	// ChildrenPartial: only the fields that the hook cares for.
+	ChildrenPartial = "partial"
+	// ChildrenComplete: as observed with the hook's own fields changed, without
+	// status and system metadata. What is left out is removed.
+	ChildrenComplete = "complete"
+
+	defaultHookTimeout = 10 * time.Second
+)
+
+// Parse reads the CompositeControllers of a YAML or JSON text with one or more
+// documents. It refuses unknown fields, documents of other kinds, and whatever
+// [CompositeController.Validate] refuses.
+func Parse(text []byte) ([]*CompositeController, error) {
+	var controllers []*CompositeController
+	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
+	for n := 1; ; n++ {
+		document, err := documents.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("document %d: %w", n, err)
+		}
+		var kind metav1.TypeMeta
+		if err := yaml.Unmarshal(document, &kind); err != nil {
+			return nil, fmt.Errorf("document %d: %w", n, err)
+		}
+		if kind == (metav1.TypeMeta{}) && len(bytes.TrimSpace(withoutComments(document))) == 0 {
+			continue
+		}
+		if kind.APIVersion != controllerAPIVersion || kind.Kind != controllerKind {
+			return nil, fmt.Errorf("document %d: want %s %s, got %q %q", n, controllerAPIVersion, controllerKind, kind.APIVersion, kind.Kind)
+		}
+		c := &CompositeController{}
+		if err := yaml.UnmarshalStrict(document, c); err != nil {
+			return nil, fmt.Errorf("document %d: %w", n, err)
+		}
+		if err := c.Validate(); err != nil {
+			return nil, err
+		}
+		controllers = append(controllers, c)
+	}
+	if len(controllers) == 0 {
+		return nil, fmt.Errorf("no %s in the file", controllerKind)
+	}
+	return controllers, nil
+}
+
+func withoutComments(document []byte) []byte {
+	var kept []byte
+	for line := range bytes.Lines(document) {
+		trimmed := bytes.TrimSpace(line)
+		if !bytes.HasPrefix(trimmed, []byte("#")) && !bytes.HasPrefix(trimmed, []byte("---")) {
+			kept = append(kept, line...)
+		}
+	}
+	return kept
+}
+
+// Validate refuses what cannot be run: missing fields, and what Metacontroller's
+// API has but this package does not do. Every fault is reported, by field.
+func (c *CompositeController) Validate() error {
+	var faults []error
+	fault := func(field, format string, args ...any) {
+		faults = append(faults, fmt.Errorf("%s %s: %s: %s", controllerKind, c.Name, field, fmt.Sprintf(format, args...)))
+	}
+	if c.Name == "" {
+		fault("metadata.name", "missing")
+	}
+	switch c.Annotations[ChildrenAnnotation] {
+	case "", ChildrenPartial, ChildrenComplete:
+	default:
+		fault("metadata.annotations["+ChildrenAnnotation+"]", "want %q or %q, got %q", ChildrenPartial, ChildrenComplete, c.Annotations[ChildrenAnnotation])
+	}
+	resource := func(field string, r Resource) {
+		if gv, err := schema.ParseGroupVersion(r.APIVersion); err != nil || gv.Version == "" {
+			fault(field+".apiVersion", "want group/version or version, got %q", r.APIVersion)
+		}
+		if r.Resource == "" {
+			fault(field+".resource", `missing: the lowercase plural of the kind, such as "configmaps"`)
+		}
+	}
+	parent := c.Spec.ParentResource
+	resource("spec.parentResource", parent.Resource)
+	if _, err := metav1.LabelSelectorAsSelector(parent.LabelSelector); err != nil {
+		fault("spec.parentResource.labelSelector", "%v", err)
+	}
+	if parent.RevisionHistory != nil {
+		fault("spec.parentResource.revisionHistory", "belongs to rolling updates, which are not supported; remove it")
+	}
+	seen := map[string]bool{}
+	for i, child := range c.Spec.ChildResources {
+		field := fmt.Sprintf("spec.childResources[%d]", i)
+		resource(field, child.Resource)
+		gv, _ := schema.ParseGroupVersion(child.APIVersion)
+		if key := child.Resource.Resource + "." + gv.Group; seen[key] {
+			fault(field, "%s occurs twice", key)
+		} else {
+			seen[key] = true
+		}
+		if child.UpdateStrategy == nil {
+			continue
+		}
+		switch method := child.UpdateStrategy.Method; method {
+		case "", OnDelete, InPlace, Recreate:
+		case RollingInPlace, RollingRecreate:
+			fault(field+".updateStrategy.method", "%s is not supported; use InPlace or Recreate and let the hook return one changed child at a time", method)
+		default:
+			fault(field+".updateStrategy.method", "unknown method %q", method)
+		}
+		if child.UpdateStrategy.StatusChecks != nil {
+			fault(field+".updateStrategy.statusChecks", "belongs to rolling updates, which are not supported; remove it")
+		}
+	}
+	if period := c.Spec.ResyncPeriodSeconds; period != nil && *period < 1 {
+		fault("spec.resyncPeriodSeconds", "must be at least 1")
+	}
+	c.validateHooks(fault)
+	return errors.Join(faults...)
+}
+
+func (c *CompositeController) validateHooks(fault func(field, format string, args ...any)) {
+	hooks := c.Spec.Hooks
+	if hooks == nil || hooks.Sync == nil && hooks.Finalize == nil {
+		fault("spec.hooks", "neither a sync nor a finalize hook is defined")
+		return
+	}
+	for _, h := range []struct {
+		name string
+		hook *Hook
+	}{{"sync", hooks.Sync}, {"finalize", hooks.Finalize}, {"customize", hooks.Customize}} {
+		if h.hook == nil {
+			continue
+		}
+		if h.hook.Version != "v2" {
+			fault("spec.hooks."+h.name+".version", "only v2 is supported, got %q (v1 is what leaving it out means)", h.hook.Version)
+		}
+	}
+	for name, hook := range map[string]*Hook{"preUpdateChild": hooks.PreUpdateChild, "postUpdateChild": hooks.PostUpdateChild} {
+		if hook != nil {
+			fault("spec.hooks."+name, "is called by no version of Metacontroller; remove it")
+		}
+	}
+}
+
+// timeout of one call of a hook.
+func (h *Hook) timeout() time.Duration {
+	if h.Webhook == nil || h.Webhook.Timeout == nil || h.Webhook.Timeout.Duration <= 0 {
+		return defaultHookTimeout
+	}
+	return h.Webhook.Timeout.Duration
+}
+
+func (c *CompositeController) generatesSelector() bool {
+	return c.Spec.GenerateSelector != nil && *c.Spec.GenerateSelector
+}
+
+func (c *CompositeController) childrenAreComplete() bool {
+	return c.Annotations[ChildrenAnnotation] == ChildrenComplete
+}
+
+// finalizer is the name that Metacontroller uses too, so that either can take
+// over from the other.
+func (c *CompositeController) finalizer() string {
+	return "metacontroller.io/compositecontroller-" + c.Name
+}
+
+func (c ChildResource) method() UpdateMethod {
+	if c.UpdateStrategy == nil || c.UpdateStrategy.Method == "" {
+		return OnDelete
+	}
+	return c.UpdateStrategy.Method
+}

@@ -1,0 +1,267 @@
+package applier
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/types"
+
+	"rtj.dev/rtj/hooks/contract"
+)
+
+var namespaces = scope{resource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}}
+
+// relatedRule is a rule of a customize hook, ready for use.
+type relatedRule struct {
+	kind      kind
+	scope     scope
+	selector  labels.Selector
+	namespace string
+	names     []string
+	// namespaceSelector is nil where the rule has none.
+	namespaceSelector labels.Selector
+	// label is "key=value" if the selector asks for a label with one value.
+	label string
+}
+
+func compileRule(kinds *kinds, r contract.RelatedResourceRule) (*relatedRule, error) {
+	k, err := kinds.find(Resource{APIVersion: r.APIVersion, Resource: r.Resource})
+	if err != nil {
+		return nil, err
+	}
+	rule := &relatedRule{kind: k, namespace: r.Namespace, names: r.Names, selector: labels.Everything()}
+	if !k.namespaced && (r.Namespace != "" || r.NamespaceSelector != nil) {
+		return nil, fmt.Errorf("%s have no namespace to select by", r.Resource)
+	}
+	if r.LabelSelector != nil {
+		if rule.selector, err = metav1.LabelSelectorAsSelector(r.LabelSelector); err != nil {
+			return nil, err
+		}
+	}
+	if r.NamespaceSelector != nil {
+		if rule.namespaceSelector, err = metav1.LabelSelectorAsSelector(r.NamespaceSelector); err != nil {
+			return nil, err
+		}
+	}
+	rule.scope = scopeOf(k.resource, rule.selector)
+	requirements, _ := rule.selector.Requirements()
+	for _, r := range requirements {
+		switch r.Operator() {
+		case selection.Equals, selection.DoubleEquals, selection.In:
+			if values := r.ValuesUnsorted(); len(values) == 1 {
+				rule.label = r.Key() + "=" + values[0]
+			}
+		}
+	}
+	return rule, nil
+}
+
+// matches tells whether the rule selects an object of its scope. The cache of
+// namespaces is used only by rules with a namespaceSelector.
+func (r *relatedRule) matches(o *observed, namespaces *objects) bool {
+	if r.namespace != "" && r.namespace != o.GetNamespace() ||
+		len(r.names) > 0 && !slices.Contains(r.names, o.GetName()) ||
+		!r.selector.Matches(labels.Set(o.GetLabels())) {
+		return false
+	}
+	if r.namespaceSelector == nil {
+		return true
+	}
+	namespace := namespaces.get("", o.GetNamespace())
+	return namespace != nil && r.namespaceSelector.Matches(labels.Set(namespace.GetLabels()))
+}
+
+// selectFrom returns the objects of a cache that the rule selects, through the
+// narrowest index.
+func (r *relatedRule) selectFrom(cache, namespaces *objects) []*observed {
+	var candidates []*observed
+	switch {
+	case len(r.names) > 0 && (r.namespace != "" || !r.kind.namespaced):
+		for _, name := range r.names {
+			if o := cache.get(r.namespace, name); o != nil {
+				candidates = append(candidates, o)
+			}
+		}
+	case r.label != "":
+		candidates = cache.lookup(byLabel, r.label)
+	case r.namespace != "":
+		candidates = cache.lookup(byNamespace, r.namespace)
+	default:
+		candidates = cache.all()
+	}
+	return slices.DeleteFunc(candidates, func(o *observed) bool { return !r.matches(o, namespaces) })
+}
+
+// topics are the keys under which a rule is found when an object changes. Each
+// object that the rule matches has at least one of them.
+func (r *relatedRule) topics() []string {
+	switch {
+	case len(r.names) > 0:
+		topics := make([]string, len(r.names))
+		for i, name := range r.names {
+			topics[i] = "name " + name
+		}
+		return topics
+	case r.label != "":
+		return []string{"label " + r.label}
+	case r.namespace != "":
+		return []string{"namespace " + r.namespace}
+	default:
+		return []string{""}
+	}
+}
+
+func topicsOf(o *observed) []string {
+	topics := []string{"", "name " + o.GetName(), "namespace " + o.GetNamespace()}
+	for key, value := range o.GetLabels() {
+		topics = append(topics, "label "+key+"="+value)
+	}
+	return topics
+}
+
+// subscriptions know which parents are to be synced when a related object
+// changes. The cost of a change depends on how many parents ask for the object,
+// not on how many there are.
+type subscriptions struct {
+	mu       sync.Mutex
+	byParent map[types.NamespacedName][]*relatedRule
+	byTopic  map[scope]map[string]map[types.NamespacedName]bool
+}
+
+func newSubscriptions() *subscriptions {
+	return &subscriptions{
+		byParent: map[types.NamespacedName][]*relatedRule{},
+		byTopic:  map[scope]map[string]map[types.NamespacedName]bool{},
+	}
+}
+
+// set replaces the rules of a parent. No rules forget it.
+func (s *subscriptions) set(parent types.NamespacedName, rules []*relatedRule) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	each := func(rules []*relatedRule, visit func(scope, string)) {
+		for _, r := range rules {
+			for _, topic := range r.topics() {
+				visit(r.scope, topic)
+			}
+			if r.namespaceSelector != nil {
+				visit(namespaces, "")
+			}
+		}
+	}
+	each(s.byParent[parent], func(sc scope, topic string) {
+		subscribers := s.byTopic[sc][topic]
+		delete(subscribers, parent)
+		if len(subscribers) == 0 {
+			delete(s.byTopic[sc], topic)
+		}
+		if len(s.byTopic[sc]) == 0 {
+			delete(s.byTopic, sc)
+		}
+	})
+	if len(rules) == 0 {
+		delete(s.byParent, parent)
+		return
+	}
+	s.byParent[parent] = rules
+	each(rules, func(sc scope, topic string) {
+		if s.byTopic[sc] == nil {
+			s.byTopic[sc] = map[string]map[types.NamespacedName]bool{}
+		}
+		if s.byTopic[sc][topic] == nil {
+			s.byTopic[sc][topic] = map[types.NamespacedName]bool{}
+		}
+		s.byTopic[sc][topic][parent] = true
+	})
+}
+
+// interested returns the parents that ask for an object of a scope.
+func (s *subscriptions) interested(sc scope, o *observed) []types.NamespacedName {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	byTopic := s.byTopic[sc]
+	if byTopic == nil {
+		return nil
+	}
+	var parents []types.NamespacedName
+	for _, topic := range topicsOf(o) {
+		for parent := range byTopic[topic] {
+			parents = append(parents, parent)
+		}
+	}
+	return parents
+}
+
+// relatedTo returns the objects that the customize hook asks for, and starts the
+// watches for them at their first use.
+func (a *Applier) relatedTo(ctx context.Context, key types.NamespacedName, parent *observed, state *parentState) (contract.ObjectMap, error) {
+	related := contract.ObjectMap{}
+	hook := a.controller.Spec.Hooks.Customize
+	if hook == nil {
+		return related, nil
+	}
+	if !state.haveRules || state.rulesGeneration != parent.GetGeneration() {
+		request := &contract.CustomizeRequest{Controller: a.controllerJSON, Parent: parent.json()}
+		started := time.Now()
+		response, err := call(ctx, "customize", hook, a.hooks.Customize, request)
+		a.metrics.hook("customize", started, err)
+		if err != nil {
+			return nil, err
+		}
+		if err := response.Validate(); err != nil {
+			return nil, fmt.Errorf("customize hook: %w", err)
+		}
+		rules := make([]*relatedRule, 0, len(response.RelatedResources))
+		for i, r := range response.RelatedResources {
+			rule, err := compileRule(a.kinds, r)
+			if err != nil {
+				return nil, fmt.Errorf("customize hook: relatedResources[%d]: %w", i, err)
+			}
+			rules = append(rules, rule)
+		}
+		state.rules, state.rulesGeneration, state.haveRules = rules, parent.GetGeneration(), true
+		// Subscribed before the caches are read, so that no change falls between.
+		a.subscriptions.set(key, rules)
+	}
+	var unsynced []*objects
+	for _, rule := range state.rules {
+		cache := a.caches.start(rule.scope, a.handler)
+		var namespaceCache *objects
+		if rule.namespaceSelector != nil {
+			namespaceCache = a.caches.start(namespaces, a.handler)
+			if !namespaceCache.informer.HasSynced() {
+				unsynced = append(unsynced, namespaceCache)
+			}
+		}
+		if !cache.informer.HasSynced() {
+			unsynced = append(unsynced, cache)
+		}
+		if len(unsynced) > 0 {
+			continue // the watches of the other rules start as well
+		}
+		kindKey := rule.kind.key()
+		if related[kindKey] == nil {
+			related[kindKey] = map[string]json.RawMessage{}
+		}
+		for _, o := range rule.selectFrom(cache, namespaceCache) {
+			related.Set(kindKey, contract.ObjectKey(o.GetNamespace(), o.GetName()), o.json())
+		}
+	}
+	for _, cache := range unsynced {
+		if cache.lastError.Load() != nil {
+			return nil, fmt.Errorf("related %w", cache.synced())
+		}
+	}
+	if len(unsynced) > 0 {
+		return nil, &notYet{reason: "related " + unsynced[0].synced().Error(), after: 50 * time.Millisecond}
+	}
+	return related, nil
+}

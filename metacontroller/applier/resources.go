@@ -1,0 +1,81 @@
+package applier
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+
+	"rtj.dev/rtj/hooks/contract"
+)
+
+// kind is what the API server says about one resource.
+type kind struct {
+	resource   schema.GroupVersionResource
+	kind       string
+	namespaced bool
+	// hasStatus says that status is a subresource.
+	hasStatus bool
+}
+
+func (k kind) gvk() schema.GroupVersionKind { return k.resource.GroupVersion().WithKind(k.kind) }
+
+// key is the kind as hooks write it.
+func (k kind) key() string { return contract.KindKeyOf(k.gvk()) }
+
+// kinds looks resources up and remembers those that exist.
+type kinds struct {
+	client discovery.ServerResourcesInterface
+
+	mu    sync.Mutex
+	known map[Resource]kind
+}
+
+// find returns the kind of a resource. It asks the API server at the first use.
+func (k *kinds) find(r Resource) (kind, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if found, ok := k.known[r]; ok {
+		return found, nil
+	}
+	gv, err := schema.ParseGroupVersion(r.APIVersion)
+	if err != nil {
+		return kind{}, err
+	}
+	list, err := k.client.ServerResourcesForGroupVersion(r.APIVersion)
+	if err != nil {
+		return kind{}, fmt.Errorf("resources of %s: %w", r.APIVersion, err)
+	}
+	var found kind
+	for _, resource := range list.APIResources {
+		switch resource.Name {
+		case r.Resource:
+			found.resource = gv.WithResource(r.Resource)
+			found.kind = resource.Kind
+			found.namespaced = resource.Namespaced
+		case r.Resource + "/status":
+			found.hasStatus = true
+		}
+	}
+	if found.kind == "" {
+		return kind{}, fmt.Errorf("the API server has no resource %q in %s%s", r.Resource, r.APIVersion, suggestion(r.Resource, list.APIResources))
+	}
+	if k.known == nil {
+		k.known = map[Resource]kind{}
+	}
+	k.known[r] = found
+	return found, nil
+}
+
+// suggestion helps those who wrote the kind instead of the plural.
+func suggestion(wrong string, resources []metav1.APIResource) string {
+	for _, resource := range resources {
+		if strings.EqualFold(wrong, resource.Kind) || strings.EqualFold(wrong, resource.SingularName) || strings.EqualFold(wrong, resource.Name) {
+			return fmt.Sprintf("; did you mean %q?", resource.Name)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,147 @@
+package applier
+
+import (
+	"crypto/sha256"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// parentState is what is remembered of a parent between syncs. Only the worker
+// that syncs the parent uses it, and the queue gives a parent to one worker at a
+// time. It goes when the parent goes; losing it costs requests, never
+// correctness.
+type parentState struct {
+	uid types.UID
+	// rules of the customize hook, for one generation of the parent.
+	rules           []*relatedRule
+	rulesGeneration int64
+	haveRules       bool
+	// unreachable holds, by uid, the difference that was left when an object was
+	// last written: what the API server does not take or keeps changing back.
+	unreachable map[types.UID][sha256.Size]byte
+	// applied holds, by uid, what of the children was last applied.
+	applied      map[types.UID]applied
+	expectations []expectation
+	// failures in a row, and when the next attempt may be.
+	failures  int
+	notBefore time.Time
+}
+
+// forUID starts afresh when a new parent has the name of an old one.
+func (s *parentState) forUID(uid types.UID) {
+	if s.uid != uid {
+		*s = parentState{uid: uid, failures: s.failures, notBefore: s.notBefore}
+	}
+}
+
+// knows tells whether a difference is known to be unreachable.
+func (s *parentState) knows(uid types.UID, d difference) bool {
+	known, ok := s.unreachable[uid]
+	return ok && known == d.fingerprint()
+}
+
+// remember notes what was left of a difference after a write. It returns whether
+// that is news.
+func (s *parentState) remember(uid types.UID, left difference) bool {
+	if left.empty() {
+		delete(s.unreachable, uid)
+		return false
+	}
+	if s.unreachable == nil {
+		s.unreachable = map[types.UID][sha256.Size]byte{}
+	}
+	fingerprint := left.fingerprint()
+	news := s.unreachable[uid] != fingerprint
+	s.unreachable[uid] = fingerprint
+	return news
+}
+
+// prune forgets the children that are gone.
+func (s *parentState) prune(exists func(types.UID) bool) {
+	for uid := range s.unreachable {
+		if uid != s.uid && !exists(uid) {
+			delete(s.unreachable, uid)
+		}
+	}
+	for uid := range s.applied {
+		if !exists(uid) {
+			delete(s.applied, uid)
+		}
+	}
+}
+
+const (
+	firstBackoff = 100 * time.Millisecond
+	maxBackoff   = 5 * time.Minute
+	// failurePause is how soon after a failure an event may cause the next
+	// attempt: at once would let a busy parent that always fails take a worker
+	// for itself, only after the back-off would leave one that was repaired
+	// waiting for minutes.
+	failurePause = time.Second
+	// conflictRetry is when a lost write is tried again if no event comes first.
+	conflictRetry = time.Second
+)
+
+// backoff returns the delay after so many failures in a row, the first being 1:
+// doubled each time, and spread by a fifth, so that parents which failed together
+// do not return together.
+func backoff(failures int) time.Duration {
+	delay := maxBackoff
+	if shift := failures - 1; shift < 20 {
+		delay = min(firstBackoff<<max(shift, 0), maxBackoff)
+	}
+	return spread(delay)
+}
+
+func spread(delay time.Duration) time.Duration {
+	return delay + time.Duration(rand.Float64()*float64(delay)/5)
+}
+
+// retryAfter returns the delay that an error asks for itself: a hook, or an API
+// server that is overloaded.
+func retryAfter(err error) (time.Duration, bool) {
+	var asked interface{ RetryAfter() time.Duration }
+	var hook *RetryAfter
+	switch {
+	case errors.As(err, &hook):
+		return max(hook.Delay, time.Second), true
+	case errors.As(err, &asked):
+		return max(asked.RetryAfter(), time.Second), true
+	}
+	if seconds, ok := apierrors.SuggestsClientDelay(err); ok && seconds > 0 {
+		return time.Duration(seconds) * time.Second, true
+	}
+	return 0, false
+}
+
+// lostRace is a write that came too late: the object is not what it was decided
+// upon. It is no failure; the event that tells what happened brings a new
+// decision.
+type lostRace struct{ err error }
+
+func (e *lostRace) Error() string { return e.err.Error() }
+func (e *lostRace) Unwrap() error { return e.err }
+
+// onlyLostRaces tells whether all that went wrong is that others were faster.
+func onlyLostRaces(faults []error) bool {
+	for _, err := range faults {
+		var lost *lostRace
+		if !errors.As(err, &lost) {
+			return false
+		}
+	}
+	return true
+}
+
+// notYet is a sync that cannot be done yet.
+type notYet struct {
+	reason string
+	// after is when to look again, if no event comes first.
+	after time.Duration
+}
+
+func (e *notYet) Error() string { return e.reason }
