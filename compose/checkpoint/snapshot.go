@@ -14,10 +14,17 @@ type Snapshot struct {
 	Failure *Failure
 	// Manifests in any order, those that cannot be used included.
 	Manifests []Manifest
-	// Attempts are the records of each attempt that has any.
+	// Attempts are the records of each attempt that has any. Progress and Result
+	// are read of the newest attempts only.
 	Attempts map[int32]Records
 	// Quarantined checkpoints by id.
 	Quarantined map[string]Quarantine
+	// Unread is the number of manifests that are older than those in Manifests
+	// and were listed only.
+	Unread int
+	// Problems are what was found and could not be used, one line each: a record
+	// that is no JSON, a file that does not belong there.
+	Problems []string
 }
 
 // FailureKind says what a person has to do about a store that cannot be read.
@@ -47,12 +54,13 @@ func (s *Snapshot) Readable() bool {
 	return s != nil && s.Failure == nil && !s.ListedAt.IsZero()
 }
 
-// HasRecords reports whether the attempt left any record or manifest.
+// HasRecords reports whether the attempt left any record or manifest, readable
+// or not.
 func (s *Snapshot) HasRecords(attempt int32) bool {
 	if s == nil {
 		return false
 	}
-	if r, ok := s.Attempts[attempt]; ok && (r.Start != nil || r.Progress != nil || r.Result != nil) {
+	if _, ok := s.Attempts[attempt]; ok {
 		return true
 	}
 	for i := range s.Manifests {
@@ -104,10 +112,14 @@ type Manifest struct {
 	Framework     string
 	Format        string
 	YieldID       int32
+
+	// Indexes are the index objects. A Snapshot leaves them out: they only serve
+	// to check completeness.
+	Indexes []IndexRef
 }
 
 // Defect is what is wrong with a manifest: Reason is CorruptManifest,
-// UnknownVersion or OtherRun.
+// UnknownVersion or OtherRun. Message names the manifest.
 type Defect struct {
 	Reason  string
 	Message string
@@ -145,6 +157,7 @@ type Start struct {
 	Attempt   int32     `json:"attempt"`
 	Restore   *Restore  `json:"restore"`
 	WorldSize int32     `json:"worldSize"`
+	Layout    Layout    `json:"layout"`
 	StartedAt time.Time `json:"startedAt"`
 }
 
@@ -164,12 +177,21 @@ type Progress struct {
 	StepsPerSecond *float64   `json:"stepsPerSecond"`
 	FirstStepAt    *time.Time `json:"firstStepAt"`
 	RestoreSeconds *float64   `json:"restoreSeconds"`
+	LastSave       *Save      `json:"lastSave"`
 	Yield          *struct {
 		ID             int32      `json:"id"`
 		AcknowledgedAt *time.Time `json:"acknowledgedAt"`
 		AgreedStep     *int64     `json:"agreedStep"`
 	} `json:"yield"`
 	UpdatedAt time.Time `json:"updatedAt"`
+}
+
+// Save is a save that was committed.
+type Save struct {
+	Checkpoint string  `json:"checkpoint"`
+	Step       int64   `json:"step"`
+	Seconds    float64 `json:"seconds"`
+	Bytes      int64   `json:"bytes"`
 }
 
 // Outcomes that a result record may have.
