@@ -3,6 +3,7 @@ package hooks
 import (
 	"context"
 	"log/slog"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -29,6 +30,8 @@ type Options struct {
 	// InlineRead is how long an answer waits for the store before it is given
 	// without; 0: two seconds.
 	InlineRead time.Duration
+	// Metrics count; nil: nothing is counted.
+	Metrics *Metrics
 	// Logger gets one line for each change of a decision; nil: nobody does.
 	Logger *slog.Logger
 }
@@ -38,7 +41,7 @@ type Patcher interface {
 	// Submit hands over the patches of the newest decision about a job. It does not
 	// wait. Patches of an older decision that were not begun are dropped, also if
 	// patches is empty.
-	Submit(namespace, name string, patches []compose.Patch)
+	Submit(parent *v1beta1.ResumableTrainingJob, patches []compose.Patch)
 }
 
 // Hooks answers the three hooks. It may be used concurrently.
@@ -81,6 +84,19 @@ func (h *Hooks) Close() {
 	h.background.Wait()
 }
 
+// inBackground runs f beside the answers until it returns; a fault in it is
+// logged and ends nothing else.
+func (h *Hooks) inBackground(f func()) {
+	h.background.Go(func() {
+		defer func() {
+			if p := recover(); p != nil {
+				h.logger.Error("panic in the background", "panic", p, "stack", string(debug.Stack()))
+			}
+		}()
+		f()
+	})
+}
+
 // OnNews sets who is told that something became known about a job outside a sync,
 // so that it is synced again soon: a reading of the store or a dry run ended.
 func (h *Hooks) OnNews(wake func(namespace, name string)) {
@@ -118,10 +134,12 @@ func (h *Hooks) Finalize(ctx context.Context, request *contract.SyncRequest) (*c
 
 // Customize answers the customize hook.
 func (h *Hooks) Customize(_ context.Context, request *contract.CustomizeRequest) (*contract.CustomizeResponse, error) {
+	begun := time.Now()
 	parent, err := decodeParent(request.Parent)
 	if err != nil {
 		return nil, err
 	}
+	defer func() { h.options.Metrics.answered("customize", time.Since(begun), nil) }()
 	return RelatedTo(parent), nil
 }
 
@@ -137,7 +155,7 @@ func (h *Hooks) answerAndPatch(ctx context.Context, request *contract.SyncReques
 // Patch carries out the patches of an answer, after it was given.
 func (h *Hooks) Patch(a *Answer) {
 	if h.options.Patches != nil {
-		h.options.Patches.Submit(a.Observation.Parent.Namespace, a.Observation.Parent.Name, a.Decision.Patches)
+		h.options.Patches.Submit(a.Observation.Parent, a.Decision.Patches)
 	}
 }
 
@@ -152,6 +170,7 @@ func (h *Hooks) Answer(ctx context.Context, request *contract.SyncRequest, final
 	if request.Finalizing != finalizing {
 		return nil, wrongHook(finalizing)
 	}
+	begun := time.Now()
 	o, err := Observe(request)
 	if err != nil {
 		return nil, err
@@ -177,10 +196,18 @@ func (h *Hooks) Answer(ctx context.Context, request *contract.SyncRequest, final
 		return nil, err
 	}
 	h.logChange(m, o, d)
+	h.options.Metrics.answered(hookName(finalizing), time.Since(begun), d)
 	if d.Finalized {
 		h.memories.forget(o.Parent)
 	}
 	return &Answer{Observation: o, Decision: d, Response: response}, nil
+}
+
+func hookName(finalizing bool) string {
+	if finalizing {
+		return "finalize"
+	}
+	return "sync"
 }
 
 // wrongHook is a CompositeController whose URLs are mixed up, which would create

@@ -65,15 +65,18 @@ func (h *Hooks) probeLaunch(m *memory, parent *v1beta1.ResumableTrainingJob, wan
 		return l.due.Sub(now)
 	}
 	l.trying, l.due = true, now.Add(launchAgain)
-	h.background.Go(func() {
+	h.inBackground(func() {
 		ctx, cancel := context.WithTimeout(h.ctx, launchTimeout)
 		defer cancel()
-		probe, err := h.options.Launcher.DryRun(ctx, parent, wanted)
-		if err != nil {
+		var probe *compose.LaunchProbe
+		defer func() {
+			if m.endProbe(wanted.Name, probe) {
+				h.news(parent.Namespace, parent.Name)
+			}
+		}()
+		var err error
+		if probe, err = h.options.Launcher.DryRun(ctx, parent, wanted); err != nil {
 			h.logger.Warn("dry run of a JobSet's creation", "namespace", parent.Namespace, "name", parent.Name, "jobSet", wanted.Name, "error", err)
-		}
-		if m.endProbe(wanted.Name, probe) {
-			h.news(parent.Namespace, parent.Name)
 		}
 	})
 	return lookAgain

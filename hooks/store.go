@@ -52,13 +52,14 @@ func (h *Hooks) read(ctx context.Context, m *memory, run Run, wish compose.Catal
 	if !begin {
 		return false
 	}
-	h.background.Go(func() {
+	h.inBackground(func() {
 		ctx, cancel := context.WithTimeout(h.ctx, readTimeout)
 		defer cancel()
-		snapshot := h.options.Store.Read(ctx, run, wish.Recheck)
-		if waited := m.endReading(r, snapshot); !waited {
-			h.news(run.Namespace, run.Name)
-		}
+		// What stands if Read panics.
+		snapshot := &checkpoint.Snapshot{ListedAt: r.begun, Failure: &checkpoint.Failure{
+			Kind: checkpoint.Unreachable, Message: "internal error while reading the store; see the log of rtj"}}
+		defer func() { h.takeOver(m, r, snapshot) }()
+		snapshot = h.options.Store.Read(ctx, run, wish.Recheck)
 	})
 	patience := time.NewTimer(h.options.InlineRead)
 	defer patience.Stop()
@@ -69,6 +70,14 @@ func (h *Hooks) read(ctx context.Context, m *memory, run Run, wish compose.Catal
 	case <-ctx.Done():
 	}
 	return m.stopWaiting(r)
+}
+
+// takeOver ends a reading.
+func (h *Hooks) takeOver(m *memory, r *reading, snapshot *checkpoint.Snapshot) {
+	h.options.Metrics.read(h.now().Sub(r.begun), snapshot)
+	if waited := m.endReading(r, snapshot); !waited {
+		h.news(r.run.Namespace, r.run.Name)
+	}
 }
 
 // beginReading decides whether a reading has to begin now.

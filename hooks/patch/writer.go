@@ -1,0 +1,222 @@
+package patch
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	"rtj.dev/rtj/api/v1beta1"
+	"rtj.dev/rtj/compose"
+)
+
+// Options of [New].
+type Options struct {
+	// Client reads and writes live. Required.
+	Client dynamic.Interface
+	// SyncAgain is asked to have a job synced again, after a patch failed or a
+	// precondition did not hold yet; nil: nobody is.
+	SyncAgain func(namespace, name string)
+	// Count is told of every patch that was tried; nil: nobody is.
+	Count func(patch string, result Result)
+	// Logger of failures; nil: nobody is told.
+	Logger *slog.Logger
+}
+
+// Result is what became of a patch.
+type Result string
+
+const (
+	// Done: the API server took it.
+	Done Result = "done"
+	// Lost: the object, or the fact that the patch relies on, has changed since the
+	// decision. The change brings a new decision.
+	Lost Result = "lost"
+	// PodsLeft: the live list still shows a pod.
+	PodsLeft Result = "pods-left"
+	// Failed: the API server refused it or did not answer.
+	Failed Result = "failed"
+)
+
+const (
+	// podsLeftRetry is when to look again for pods that were left: nothing else may
+	// tell that the last one is gone.
+	podsLeftRetry = time.Second
+	// The back-off after failures.
+	firstBackOff = time.Second
+	maxBackOff   = time.Minute
+	// failuresLast is how long failures of a job are remembered for the back-off.
+	failuresLast = 2 * maxBackOff
+)
+
+// Writer carries out patches. It may be used concurrently.
+type Writer struct {
+	options Options
+	logger  *slog.Logger
+	ctx     context.Context
+	cancel  context.CancelFunc
+	workers sync.WaitGroup
+
+	mu     sync.Mutex
+	closed bool
+	queues map[types.UID]*queue
+}
+
+// queue holds the round of one job that waits.
+type queue struct{ next chan []compose.Patch }
+
+// job is whose patches are made.
+type job struct {
+	namespace, name string
+	uid             types.UID
+}
+
+// New returns a Writer. Close ends it.
+func New(options Options) *Writer {
+	w := &Writer{options: options, logger: options.Logger, queues: map[types.UID]*queue{}}
+	if w.logger == nil {
+		w.logger = slog.New(slog.DiscardHandler)
+	}
+	w.ctx, w.cancel = context.WithCancel(context.Background())
+	return w
+}
+
+// Close stops at once and waits until nothing is written any more. Patches that
+// were not made are lost, which is what the next sync is for.
+func (w *Writer) Close() {
+	w.mu.Lock()
+	w.closed = true
+	w.mu.Unlock()
+	w.cancel()
+	w.workers.Wait()
+}
+
+// Submit hands over the patches of the newest decision about a job, none included.
+// It does not wait.
+func (w *Writer) Submit(parent *v1beta1.ResumableTrainingJob, patches []compose.Patch) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return
+	}
+	q := w.queues[parent.UID]
+	if q == nil {
+		if len(patches) == 0 {
+			return
+		}
+		q = &queue{next: make(chan []compose.Patch, 1)}
+		w.queues[parent.UID] = q
+		j := job{parent.Namespace, parent.Name, parent.UID}
+		w.workers.Go(func() { w.work(j, q) })
+	}
+	select {
+	case <-q.next: // Replaced by the newer one.
+	default:
+	}
+	q.next <- patches
+}
+
+// work makes the rounds of one job until none has come for a while.
+func (w *Writer) work(j job, q *queue) {
+	var failures int
+	var again bool // the job is to be synced again when the wait is over
+	var wait time.Duration
+	for {
+		patches, ok := w.take(q, wait)
+		if w.ctx.Err() != nil {
+			return
+		}
+		if !ok {
+			switch {
+			case again:
+				again, wait = false, failuresLast
+				if w.options.SyncAgain != nil {
+					w.options.SyncAgain(j.namespace, j.name)
+				}
+			case w.remove(j, q):
+				return
+			default:
+				wait = 0
+			}
+			continue
+		}
+		switch w.round(j, patches) {
+		case Failed:
+			failures++
+			again, wait = true, backOff(failures)
+		case PodsLeft:
+			failures = 0
+			again, wait = true, podsLeftRetry
+		default:
+			failures = 0
+			again, wait = false, 0
+		}
+	}
+}
+
+// take waits for a round.
+func (w *Writer) take(q *queue, wait time.Duration) ([]compose.Patch, bool) {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case patches := <-q.next:
+		return patches, true
+	default:
+	}
+	select {
+	case patches := <-q.next:
+		return patches, true
+	case <-timer.C:
+	case <-w.ctx.Done():
+	}
+	return nil, false
+}
+
+// remove ends a queue, unless a round came meanwhile.
+func (w *Writer) remove(j job, q *queue) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(q.next) > 0 {
+		return false
+	}
+	delete(w.queues, j.uid)
+	return true
+}
+
+// round makes the patches of one decision, in order; one that is not made does
+// not keep back those after it. It returns what is worst to be known.
+func (w *Writer) round(j job, patches []compose.Patch) Result {
+	worst := Done
+	for _, p := range patches {
+		result, err := w.make(j, p)
+		if w.ctx.Err() != nil {
+			return worst
+		}
+		if w.options.Count != nil {
+			w.options.Count(p.Name, result)
+		}
+		attributes := []any{"namespace", j.namespace, "name", j.name, "patch", p.Name, "object", p.Target.Resource + "/" + p.Target.Name}
+		switch result {
+		case Failed:
+			worst = Failed
+			w.logger.Error("patch failed", append(attributes, "error", err)...)
+		case PodsLeft:
+			if worst != Failed {
+				worst = PodsLeft
+			}
+			w.logger.Debug("patch not made, pods are left", attributes...)
+		case Lost:
+			w.logger.Debug("patch not made, it was decided upon an older state", append(attributes, "error", err)...)
+		case Done:
+			w.logger.Debug("patch made", attributes...)
+		}
+	}
+	return worst
+}
+
+func backOff(failures int) time.Duration {
+	return min(firstBackOff<<min(failures-1, 10), maxBackOff)
+}

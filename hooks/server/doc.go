@@ -1,0 +1,11 @@
+// Package server serves the hooks over HTTP, for Metacontroller: POST /sync,
+// /finalize and /customize. Beside them are /healthz, /readyz and /metrics.
+//
+// A request that cannot be understood is answered with 400, one that is too large
+// with 413, each with a JSON object whose error says what is wrong and where. A
+// fault in the hooks is a 500 and ends nothing else.
+//
+// Everyone who can reach the server gets answers. Patches are only carried out
+// for a runner that is authenticated, by a bearer token or a client certificate:
+// a request claims what was observed, and a patch would believe it.
+package server
