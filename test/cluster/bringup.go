@@ -83,6 +83,15 @@ func (c *Cluster) bringUp(ctx context.Context) error {
 	if err := installRTJ(ctx, apply, c.Options.Root, rtjUser); err != nil {
 		return err
 	}
+	if c.Options.ProcessNodes > 0 {
+		roles, err := nodePeerRoles()
+		if err != nil {
+			return err
+		}
+		if err := apply.all(ctx, roles); err != nil {
+			return err
+		}
+	}
 	for i := range c.Options.ProcessNodes {
 		if err := run(c.processNode(i)); err != nil {
 			return err
@@ -133,7 +142,7 @@ func (c *Cluster) writePolicies() error {
 func (c *Cluster) waitNodes(ctx context.Context) error {
 	comps := []component{{name: ControllerManager, ready: c.nodesReady}, c.kwok()}
 	for i := range c.Options.ProcessNodes {
-		comps = append(comps, component{name: processNodeName(i)})
+		comps = append(comps, component{name: ProcessNodeName(i)})
 	}
 	return c.waitReady(ctx, comps...)
 }

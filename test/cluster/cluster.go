@@ -107,6 +107,9 @@ func start(ctx context.Context, opts Options, programs build.Result) (*Cluster, 
 	if err := issueIdentities(info); err != nil {
 		return nil, err
 	}
+	if err := issueS3Keys(info); err != nil {
+		return nil, err
+	}
 	c, err := newCluster(info)
 	if err != nil {
 		return nil, err

@@ -12,8 +12,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
-
-	"rtj.dev/rtj/test/cluster/internal/proc"
+	"time"
 )
 
 // Down ends every process of the cluster in a state folder, unmounts what is
@@ -35,9 +34,9 @@ func Down(ctx context.Context, dir string, keepLogs bool) error {
 	if err != nil {
 		return err
 	}
-	stopGently(info)
+	stopErr := stopGently(ctx, info)
 	if err := info.table().KillAll(); err != nil {
-		return err
+		return errors.Join(stopErr, err)
 	}
 	if err := unmountBelow(dir); err != nil {
 		return err
@@ -49,23 +48,34 @@ func Down(ctx context.Context, dir string, keepLogs bool) error {
 	if err := removeState(dir, keepLogs); err != nil {
 		return err
 	}
-	return registry(cache).Release(ctx, info.ID)
+	return errors.Join(stopErr, registry(cache).Release(ctx, info.ID))
 }
 
-// stopGently lets those end by themselves that have something to clean up in
-// the cluster or on the machine: the operator, then the process nodes with
-// their pods. Everything else is thrown away, so it is killed.
-func stopGently(info Info) {
-	c := &Cluster{Info: info, children: map[string]*proc.Process{}}
+// stopGently lets those end by themselves that have something to clean up on
+// the machine or in the cluster: the operator, and the process nodes, whose
+// containers outlive them. Everything else is thrown away, so it is killed.
+// What fails here is reported, and then killed as well.
+func stopGently(ctx context.Context, info Info) error {
+	table := info.table()
+	stop := func(name string, grace time.Duration) error {
+		if err := table.Stop(name, grace); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	}
 	var wait sync.WaitGroup
+	errs := make([]error, info.Options.ProcessNodes+1)
 	for i := range info.Options.ProcessNodes {
 		wait.Go(func() {
-			node := c.processNode(i)
-			_ = info.table().Stop(node.name, node.grace) // KillAll reports what is left
+			name := ProcessNodeName(i)
+			if errs[i] = stop(name, processNodeGrace); errs[i] == nil {
+				errs[i] = cleanProcessNode(ctx, info, name)
+			}
 		})
 	}
-	_ = info.table().Stop(Operator, defaultGrace)
+	wait.Go(func() { errs[info.Options.ProcessNodes] = stop(Operator, defaultGrace) })
 	wait.Wait()
+	return errors.Join(errs...)
 }
 
 // unmountBelow detaches the mounts in this mount namespace below a folder,

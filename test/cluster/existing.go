@@ -4,12 +4,15 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/clientcmd"
+	sigsyaml "sigs.k8s.io/yaml"
 )
 
 // prerequisite is a CRD that an existing cluster must serve for RTJ.
@@ -57,15 +60,50 @@ func InstallExisting(ctx context.Context, contextName string, progress io.Writer
 			missing = append(missing, problem)
 		}
 	}
+	problem, err := kueueKnowsRTJ(ctx, apply)
+	if err != nil {
+		return err
+	}
+	if problem != "" {
+		missing = append(missing, problem)
+	}
 	if len(missing) > 0 {
 		return fmt.Errorf("%s lacks what RTJ needs:\n  %s", config.Host, strings.Join(missing, "\n  "))
 	}
 	if err := installRTJ(ctx, apply, root, ""); err != nil {
 		return err
 	}
-	fmt.Fprintln(progress, "RTJ's CRDs and roles are installed; Kueue must list",
-		externalFramework, "under integrations.externalFrameworks of its configuration")
+	fmt.Fprintln(progress, "RTJ's CRDs and roles are installed")
 	return nil
+}
+
+// kueueKnowsRTJ looks into the configuration of Kueue where its own
+// installation keeps it. An installation that keeps it elsewhere is trusted.
+func kueueKnowsRTJ(ctx context.Context, apply *applier) (problem string, err error) {
+	configMaps := apply.client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"})
+	cm, err := configMaps.Namespace(kueueNamespace).Get(ctx, "kueue-manager-config", metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("look for Kueue's configuration: %w", err)
+	}
+	data, _, _ := unstructured.NestedStringMap(cm.Object, "data")
+	for _, text := range data {
+		var config struct {
+			Integrations struct {
+				ExternalFrameworks []string `json:"externalFrameworks"`
+			} `json:"integrations"`
+		}
+		if err := sigsyaml.Unmarshal([]byte(text), &config); err != nil {
+			return "", fmt.Errorf("ConfigMap %s/kueue-manager-config: %w", kueueNamespace, err)
+		}
+		if slices.Contains(config.Integrations.ExternalFrameworks, externalFramework) {
+			return "", nil
+		}
+	}
+	return fmt.Sprintf("ConfigMap %s/kueue-manager-config does not list %s under integrations.externalFrameworks: add it and restart Kueue",
+		kueueNamespace, externalFramework), nil
 }
 
 // check says what is wrong with a CRD, nil if it does not exist.

@@ -142,7 +142,7 @@ func (c *Cluster) nodeNames() []string {
 		names = append(names, FakeNodeName(i))
 	}
 	for i := range c.Options.ProcessNodes {
-		names = append(names, processNodeName(i))
+		names = append(names, ProcessNodeName(i))
 	}
 	return names
 }

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -32,8 +33,8 @@ type Options struct {
 	FakeNodes int `json:"fakeNodes"`
 	// ProcessNodes is how many nodes run pods as processes of this machine.
 	ProcessNodes int `json:"processNodes"`
-	// NodeImages maps image names to environments of process nodes, in the
-	// form of their --images flag.
+	// NodeImages are the environments of process nodes, each NAME=DIR. Default:
+	// python=.venv of the checkout, if that is there.
 	NodeImages []string `json:"nodeImages,omitempty"`
 	// NodeArgs are further arguments of the process nodes.
 	NodeArgs []string `json:"nodeArgs,omitempty"`
@@ -91,6 +92,11 @@ func (o *Options) complete() error {
 	if o.KueueFrameworks == nil {
 		o.KueueFrameworks = []string{FrameworkJob, FrameworkJobSet}
 	}
+	if venv := filepath.Join(o.Root, ".venv"); o.ProcessNodes > 0 && o.NodeImages == nil {
+		if _, err := os.Stat(filepath.Join(venv, "bin", "python")); err == nil {
+			o.NodeImages = []string{"python=" + venv}
+		}
+	}
 	if o.NodeMonitorGracePeriod == 0 {
 		o.NodeMonitorGracePeriod = 50 * time.Second
 	}
@@ -135,6 +141,7 @@ func (o *Options) extends(old Options) error {
 	}
 	note("Kueue integrations", slices.Equal(o.KueueFrameworks, old.KueueFrameworks))
 	note("Kueue feature gates", maps.Equal(o.KueueFeatureGates, old.KueueFeatureGates))
+	note("Kueue configuration", sameJSON(o.KueueConfig, old.KueueConfig))
 	note("JobSet feature gates", maps.Equal(o.JobSetFeatureGates, old.JobSetFeatureGates))
 	note("JobSet pod webhook", o.JobSetPodWebhook == old.JobSetPodWebhook)
 	note("node monitor grace period", o.NodeMonitorGracePeriod == old.NodeMonitorGracePeriod)
@@ -146,6 +153,17 @@ func (o *Options) extends(old Options) error {
 	}
 	return fmt.Errorf("the cluster exists with other options (%s), which cannot change while it exists: take it down first",
 		strings.Join(differ, ", "))
+}
+
+// sameJSON compares values one of which was read back from JSON, where every
+// number is a float64 and every list a []any.
+func sameJSON(a, b map[string]any) bool {
+	if len(a) == 0 && len(b) == 0 {
+		return true
+	}
+	x, errX := json.Marshal(a)
+	y, errY := json.Marshal(b)
+	return errX == nil && errY == nil && string(x) == string(y)
 }
 
 // FindRoot is the checkout around the working directory: the folder whose

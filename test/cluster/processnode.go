@@ -2,28 +2,59 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"rtj.dev/rtj/test/cluster/internal/build"
+	"rtj.dev/rtj/test/cluster/internal/manifest"
 	"rtj.dev/rtj/test/cluster/internal/pki"
 	"rtj.dev/rtj/test/cluster/internal/proc"
 )
 
-const processNodePrefix = "process-"
-
-func processNodeName(i int) string { return processNodePrefix + strconv.Itoa(i) }
+const (
+	processNodePrefix = "process-"
+	// processNodeGrace is how long a node may take to end; its containers run
+	// on without it.
+	processNodeGrace = 5 * time.Second
+)
 
 // ProcessNodeName is the name of the i-th process node, and of its component.
-func ProcessNodeName(i int) string { return processNodeName(i) }
+func ProcessNodeName(i int) string { return processNodePrefix + strconv.Itoa(i) }
 
-func (c *Cluster) processNodePath() string { return c.path("bin", "process-node") }
+func (i Info) processNodePath() string { return i.path("bin", "process-node") }
 
-// prepareProcessNode builds the program and gives the node its identity.
+func (i Info) processNodeDir(name string) string { return i.path("nodes", name) }
+
+// nodePeers lets nodes see the pods of other nodes, which they need to write
+// the names of a pod's peers into its hosts file. The Node authorizer lets a
+// node see only its own.
+const nodePeers = `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: rtj-local-process-nodes}
+rules: [{apiGroups: [""], resources: [pods], verbs: [get, list, watch]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: rtj-local-process-nodes}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: rtj-local-process-nodes}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: Group, name: "system:nodes"}]
+`
+
+func nodePeerRoles() ([]*unstructured.Unstructured, error) { return manifest.Parse([]byte(nodePeers)) }
+
+// prepareProcessNode builds the program and gives the node its identities, as
+// a client of the API server and as a server of logs.
 func (c *Cluster) prepareProcessNode(ctx context.Context, name string) error {
 	module := filepath.Join(c.Options.Root, "test", "node")
 	if _, err := os.Stat(filepath.Join(module, "go.mod")); err != nil {
@@ -36,23 +67,46 @@ func (c *Cluster) prepareProcessNode(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	return issue(authority, c.Info, identity{name, "system:node:" + name, []string{"system:nodes"}})
+	if err := issue(authority, c.Info, identity{name, "system:node:" + name, []string{"system:nodes"}}); err != nil {
+		return err
+	}
+	i, err := strconv.Atoi(strings.TrimPrefix(name, processNodePrefix))
+	if err != nil {
+		return err
+	}
+	address, err := nodeAddress(c.slot().NodeRange(i))
+	if err != nil {
+		return err
+	}
+	_, err = authority.Serving(name+"-serving", address)
+	return err
+}
+
+// nodeAddress is the first address of a range: the node's own.
+func nodeAddress(cidr string) (string, error) {
+	prefix, err := netip.ParsePrefix(cidr)
+	if err != nil {
+		return "", err
+	}
+	return prefix.Addr().Next().String(), nil
 }
 
 func (c *Cluster) processNode(i int) component {
-	name := processNodeName(i)
+	name := ProcessNodeName(i)
 	port := c.Ports[name]
 	return component{
-		name: name, port: port, grace: 20 * time.Second,
+		name: name, port: port, grace: processNodeGrace,
 		spec: func() (proc.Spec, error) {
-			dir := c.path("nodes", name)
+			dir := c.processNodeDir(name)
 			if err := os.MkdirAll(dir, 0o755); err != nil {
 				return proc.Spec{}, err
 			}
 			args := []string{
 				"--kubeconfig=" + c.kubeconfig(name), "--name=" + name, "--dir=" + dir,
-				"--pod-cidr=" + c.slot().NodeRange(i),
+				"--pod-cidr=" + c.slot().NodeRange(i), fmt.Sprintf("--port=%d", port),
 				"--api-server=" + c.APIServer, "--cluster-ca=" + c.ClusterCA,
+				"--tls-cert-file=" + c.pki(name+"-serving.crt"), "--tls-private-key-file=" + c.pki(name+"-serving.key"),
+				"--labels=" + NodeKindLabel + "=process",
 			}
 			if len(c.Options.NodeImages) > 0 {
 				args = append(args, "--images="+strings.Join(c.Options.NodeImages, ","))
@@ -60,4 +114,20 @@ func (c *Cluster) processNode(i int) component {
 			return proc.Spec{Name: name, Path: c.processNodePath(), Args: append(args, c.Options.NodeArgs...), Dir: c.Dir}, nil
 		},
 	}
+}
+
+// cleanProcessNode ends the containers that a process node, which no longer
+// runs, has left behind.
+func cleanProcessNode(ctx context.Context, info Info, name string) error {
+	dir := info.processNodeDir(name)
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, info.processNodePath(), "cleanup", "--dir="+dir)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("clean up after %s: %w: %s", name, err, strings.TrimSpace(string(out)))
+	}
+	return nil
 }

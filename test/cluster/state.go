@@ -105,9 +105,9 @@ func (i Info) path(elem ...string) string {
 
 func (i Info) slot() slot.Slot { return slot.Slot{Index: i.Slot} }
 
-// create makes the state folder of a new cluster: its share of the machine,
-// its keys and its cluster.json, before anything runs, so that whatever
-// happens next can be cleaned up.
+// create makes the state folder of a new cluster with its share of the machine
+// and its cluster.json, before anything else is written or runs, so that
+// whatever happens next can be cleaned up.
 func create(ctx context.Context, opts Options, programs build.Result) (Info, error) {
 	cache, err := CacheDir()
 	if err != nil {
@@ -144,16 +144,26 @@ func create(ctx context.Context, opts Options, programs build.Result) (Info, err
 		}
 		info.Owner = &self
 	}
-	if err := os.MkdirAll(info.path("secrets"), 0o700); err != nil {
-		return Info{}, err
-	}
-	if err := writeFile(info.S3.AccessKeyFile, []byte(strings.ToUpper(randomText(20))), 0o600); err != nil {
-		return Info{}, err
-	}
-	if err := writeFile(info.S3.SecretKeyFile, []byte(randomText(40)), 0o600); err != nil {
-		return Info{}, err
-	}
 	return info, info.write()
+}
+
+// issueS3Keys makes the credentials of the S3 server, once for each cluster.
+func issueS3Keys(info Info) error {
+	if err := os.MkdirAll(info.path("secrets"), 0o700); err != nil {
+		return err
+	}
+	for path, key := range map[string]string{
+		info.S3.AccessKeyFile: strings.ToUpper(randomText(20)),
+		info.S3.SecretKeyFile: randomText(40),
+	} {
+		if _, err := os.Stat(path); err == nil {
+			continue
+		}
+		if err := writeFile(path, []byte(key), 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // leftovers are what `down` keeps when it is asked to keep logs.
@@ -187,7 +197,7 @@ func ports(s slot.Slot) map[string]int {
 	}
 	// The last ports are the process nodes', for logs.
 	for n := range slot.NodesEach {
-		all[processNodeName(n)] = s.Port(slot.PortsEach - slot.NodesEach + n)
+		all[ProcessNodeName(n)] = s.Port(slot.PortsEach - slot.NodesEach + n)
 	}
 	return all
 }

@@ -76,17 +76,3 @@ func Parse(data []byte) ([]*unstructured.Unstructured, error) {
 		all = append(all, u)
 	}
 }
-
-// Join writes objects as one stream of YAML documents.
-func Join(objects []*unstructured.Unstructured) ([]byte, error) {
-	var out bytes.Buffer
-	for _, u := range objects {
-		doc, err := sigsyaml.Marshal(u.Object)
-		if err != nil {
-			return nil, err
-		}
-		out.WriteString("---\n")
-		out.Write(doc)
-	}
-	return out.Bytes(), nil
-}
