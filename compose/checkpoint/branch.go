@@ -28,6 +28,12 @@ type branch struct {
 	fromExists bool
 	// fromAttempt is the attempt of Query.From.
 	fromAttempt int32
+	// judged and descending are the last attempt that descends judged, and the
+	// answer: manifests come attempt by attempt.
+	judged     int32
+	descending bool
+	// stranger is the message for what does not descend.
+	stranger string
 }
 
 // segment is the part of an attempt that belongs to a branch: its checkpoints
@@ -43,6 +49,7 @@ type segment struct {
 func newestBranch(s *Snapshot, q Query, order []int32) branch {
 	b := branch{snapshot: s, query: q}
 	if q.From != "" {
+		b.stranger = "it does not descend from " + clip(q.From, 128)
 		b.findFrom(order)
 	}
 	for _, i := range order {
@@ -105,6 +112,13 @@ const maxStep = 1<<63 - 1
 // descends reports whether the attempt's chain of restore points goes through
 // Query.From.
 func (b *branch) descends(attempt int32) bool {
+	if b.judged != attempt {
+		b.judged, b.descending = attempt, b.reachesFrom(attempt)
+	}
+	return b.descending
+}
+
+func (b *branch) reachesFrom(attempt int32) bool {
 	for attempt > b.fromAttempt {
 		start := b.snapshot.Attempts[attempt].Start
 		switch {
@@ -138,7 +152,7 @@ func (b *branch) place(m *Manifest) (reason, message string) {
 		}
 	}
 	if b.query.From != "" && !b.descends(m.Attempt) {
-		return ReasonNotDescendant, "it does not descend from " + clip(b.query.From, 128)
+		return ReasonNotDescendant, b.stranger
 	}
 	return ReasonOtherBranch, b.elsewhere(m)
 }

@@ -44,6 +44,7 @@ func TestSelectFitsTheWorldSize(t *testing.T) {
 		fits("experts inside dp: dp=4 holds ep=4", shaped(8, Layout{DP: 8, EP: 4}, "dp"), ranks(4)),
 		refused("experts inside dp: dp=6 does not hold ep=4", shaped(8, Layout{DP: 8, EP: 4}, "dp"), ranks(6), ReasonLayoutMismatch,
 			"dp=6 x cp=1 is no multiple of ep=4"),
+		fits("experts over dp and cp: dp=2 x cp=2 holds ep=4", shaped(16, Layout{DP: 4, TP: 2, CP: 2, EP: 4}, "dp"), ranks(8)),
 		// 16 = dp 2 x tp 2 x ep 4: a replica takes tp*ep = 8 ranks.
 		fits("experts as a dimension of their own: 24 = 3 replicas of 8", shaped(16, Layout{DP: 2, TP: 2, EP: 4}, "dp"), ranks(24)),
 		refused("experts as a dimension of their own: 12 is no multiple of 8", shaped(16, Layout{DP: 2, TP: 2, EP: 4}, "dp"), ranks(12), ReasonLayoutMismatch,

@@ -21,21 +21,23 @@ type Completeness struct {
 	// faults by key; the smallest key is reported.
 	faults map[string]string
 
-	ranks        map[int32]string
-	indexesRead  int
-	indexed      int64
-	indexedBytes int64
-	listed       int64
-	listedBytes  int64
+	// ranks says which index object lists a rank.
+	ranks       map[int32]string
+	indexesRead int
+	// indexed are the data objects that the index objects name.
+	indexed, indexedBytes int64
+	// listed are the listed objects that nothing promised: without the index
+	// objects these are all data objects.
+	listed, listedBytes int64
 }
 
 // promise is an object that must be there.
 type promise struct {
 	bytes int64
 	etag  string
-	by    string
-	index bool
-	seen  bool
+	// by names the document that promises it.
+	by   string
+	seen bool
 }
 
 // NewCompleteness judges the manifest, which must have no defect.
@@ -50,7 +52,7 @@ func NewCompleteness(m *Manifest) *Completeness {
 		c.prefix = Prefix(attempt, step, nonce)
 	}
 	for _, index := range m.Indexes {
-		c.promised[index.Key] = &promise{bytes: index.Bytes, etag: index.ETag, by: "manifest", index: true}
+		c.promised[index.Key] = &promise{bytes: index.Bytes, etag: index.ETag, by: "manifest"}
 	}
 	return c
 }
@@ -101,11 +103,9 @@ func (c *Completeness) Index(ref IndexRef, data []byte) {
 // relative to it.
 func (c *Completeness) Listed(key string, bytes int64, etag string) {
 	p := c.promised[key]
-	if p == nil || !p.index {
+	if p == nil {
 		c.listed++
 		c.listedBytes += bytes
-	}
-	if p == nil {
 		return
 	}
 	p.seen = true
