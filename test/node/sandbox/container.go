@@ -300,3 +300,13 @@ func bootID() (string, error) {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return strings.TrimSpace(string(b)), err
 }
+
+// LockDir takes a directory for one process, until unlock is called or the
+// process ends.
+func LockDir(dir string) (unlock func(), err error) {
+	f, err := tryLock(filepath.Join(dir, lockFile))
+	if err != nil {
+		return nil, err
+	}
+	return func() { _ = f.Close() }, nil
+}
