@@ -1,0 +1,175 @@
+package compose
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"rtj.dev/rtj/api/v1beta1"
+)
+
+const (
+	// keepAdmission is the longest back-off during which the quota is kept.
+	keepAdmission = 30 * time.Second
+	// maxBackoff bounds every back-off.
+	maxBackoff = 10 * time.Minute
+	// restoreTries is how often one checkpoint may fail to be restored.
+	restoreTries = 3
+)
+
+// countOutcome draws what follows from the outcome for the failure budget and
+// the wait before the next attempt. Progress is a commit of a higher step.
+func (s *situation) countOutcome() {
+	f := &s.next.Failures
+	best := s.bestCommit(s.attempt.number)
+	progress := best > f.BestStep
+	if progress {
+		*f = v1beta1.FailureStatus{BestStep: best}
+	}
+	switch s.next.LastEnd.Outcome {
+	case v1beta1.OutcomeFailed, v1beta1.OutcomeCompletedWithoutResult:
+		f.WithoutProgress++
+		if f.WithoutProgress > s.maxFailures() {
+			return
+		}
+		s.backOff(v1beta1.ReasonCrashBackOff, f.WithoutProgress)
+	case v1beta1.OutcomeDisrupted:
+		if progress || !s.started() {
+			return
+		}
+		f.Disruptions++
+		s.backOff(v1beta1.ReasonDisruptionBackOff, f.Disruptions)
+	case v1beta1.OutcomeRestoreFailed:
+		s.backOff(v1beta1.ReasonRestoreBackOff, s.countRestoreFailure())
+	case v1beta1.OutcomeYielded:
+		if s.yield != nil && s.yield.cause == v1beta1.CauseStartupDeadline {
+			s.hold(v1beta1.ReasonStartupDeadline, fmt.Sprintf("the pods of attempt %d were not ready within %s", s.attempt.number, s.startupDeadline()))
+		}
+	}
+}
+
+// bestCommit is the highest step of a complete checkpoint of the attempt.
+func (s *situation) bestCommit(n int32) int64 {
+	var best int64
+	if s.Catalog == nil {
+		return 0
+	}
+	for i := range s.Catalog.Manifests {
+		m := &s.Catalog.Manifests[i]
+		if m.Attempt == n && m.Defect == nil && m.Incomplete == "" {
+			best = max(best, m.Step)
+		}
+	}
+	return best
+}
+
+// backOff waits before the next attempt: the policy's back-off, doubled with
+// each further failure.
+func (s *situation) backOff(reason string, count int32) {
+	wait := doubled(orDefault(s.spec.FailurePolicy.Backoff.Duration, defaultBackoff), count)
+	at := metav1.NewTime(s.Now.UTC())
+	until := metav1.NewTime(s.Now.Add(wait).UTC())
+	s.next.Hold = &v1beta1.HoldStatus{
+		Reason: reason, Since: at, Until: &until, Count: count,
+		Message: clip(fmt.Sprintf("attempt %d: %s", s.attempt.number, s.outcomeMessage(s.next.LastEnd.Outcome)), 1024),
+	}
+}
+
+func doubled(base time.Duration, count int32) time.Duration {
+	for range count - 1 {
+		if base *= 2; base >= maxBackoff {
+			return maxBackoff
+		}
+	}
+	return min(base, maxBackoff)
+}
+
+// countRestoreFailure counts against the checkpoint that the attempt started from.
+func (s *situation) countRestoreFailure() int32 {
+	id := s.restorePoint(s.attempt)
+	if id == "" {
+		return 1
+	}
+	message := clip(s.outcomeMessage(v1beta1.OutcomeRestoreFailed), 1024)
+	list := s.next.RestoreFailures
+	for i := range list {
+		if list[i].Checkpoint == id {
+			list[i].Count++
+			list[i].LastAttempt = s.attempt.number
+			list[i].Message = message
+			return list[i].Count
+		}
+	}
+	list = append(list, v1beta1.RestoreFailure{Checkpoint: id, Count: 1, LastAttempt: s.attempt.number, Message: message})
+	if extra := len(list) - v1beta1.MaxRestoreFailures; extra > 0 {
+		list = list[extra:]
+	}
+	s.next.RestoreFailures = list
+	return 1
+}
+
+// restorePoint is the checkpoint id that the attempt started from; empty when it
+// started fresh.
+func (s *situation) restorePoint(a *attempt) string {
+	if a.jobset != nil {
+		return a.jobset.Meta.Annotations[v1beta1.AnnotationRestore]
+	}
+	if entry := s.ledgerEntry(a.number); entry != nil {
+		return entry.RestoredFrom
+	}
+	return ""
+}
+
+// budgetSpent reports whether the failure budget is spent.
+func (s *situation) budgetSpent() bool {
+	if !s.judged() || s.attempt == nil {
+		return false
+	}
+	o := s.next.LastEnd.Outcome
+	failed := o == v1beta1.OutcomeFailed || o == v1beta1.OutcomeCompletedWithoutResult
+	return failed && s.next.Failures.WithoutProgress > s.maxFailures()
+}
+
+// givenUpRestores are the checkpoints that failed to be restored too often.
+func (s *situation) givenUpRestores() map[string]string {
+	var avoid map[string]string
+	for _, f := range s.next.RestoreFailures {
+		if f.Count < restoreTries {
+			continue
+		}
+		if avoid == nil {
+			avoid = map[string]string{}
+		}
+		avoid[f.Checkpoint] = fmt.Sprintf("failed to be restored %d times, last by attempt %d: %s", f.Count, f.LastAttempt, f.Message)
+	}
+	return avoid
+}
+
+// restoreFailing: after three failures of one checkpoint the one before is tried
+// once; when that fails too the job is Failed, and nothing is condemned.
+func (s *situation) restoreFailing() bool {
+	if s.attempt == nil || !s.judged() || s.next.LastEnd.Outcome != v1beta1.OutcomeRestoreFailed {
+		return false
+	}
+	current := s.restorePoint(s.attempt)
+	other := slices.ContainsFunc(s.next.RestoreFailures, func(f v1beta1.RestoreFailure) bool {
+		return f.Checkpoint != current && f.Count >= restoreTries && !s.quarantined(f.Checkpoint)
+	})
+	if other {
+		return true
+	}
+	tries := slices.ContainsFunc(s.next.RestoreFailures, func(f v1beta1.RestoreFailure) bool {
+		return f.Checkpoint == current && f.Count >= restoreTries
+	})
+	return tries && s.Catalog.Readable() && !s.quarantined(current) && s.choose().Selected == nil
+}
+
+func (s *situation) quarantined(id string) bool {
+	if s.Catalog == nil {
+		return false
+	}
+	_, ok := s.Catalog.Quarantined[id]
+	return ok
+}

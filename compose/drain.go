@@ -1,0 +1,92 @@
+package compose
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"rtj.dev/rtj/api/v1beta1"
+)
+
+// endAttempt notes the end of the current attempt once nothing of it is left by
+// what the Jobs show, or once it is given up.
+func (s *situation) endAttempt() {
+	if s.attempt == nil || s.ended() {
+		return
+	}
+	end := first(s, "end", []rule[bool]{
+		{name: "GivenUp", when: func(s *situation) bool { return s.forced(s.attempt.number) }, then: yes},
+		{name: "NotYetSeen", when: func(s *situation) bool { return s.attempt.jobset == nil && s.was.Attempt < s.attempt.number }, then: no},
+		{name: "JobSetGone", when: func(s *situation) bool { return s.attempt.jobset == nil && s.attempt.drained() }, then: yes},
+		{name: "JobsLeftBehind", when: func(s *situation) bool { return s.attempt.jobset == nil }, then: no},
+		{name: "NeverStartedAndAdmissionLost", when: func(s *situation) bool { return !s.attempt.ran() && !s.claimed() }, then: yes},
+		{name: "NeverStarted", when: func(s *situation) bool { return !s.attempt.ran() }, then: no},
+		{name: "Drained", when: func(s *situation) bool { return s.attempt.drained() }, then: yes},
+		{name: "Forced", when: (*situation).forceDue, then: (*situation).force},
+		{name: "StillRuns", when: always, then: no},
+	})
+	if !end {
+		return
+	}
+	at := metav1.NewTime(s.Now.UTC())
+	for _, f := range s.was.Forced {
+		if f.Attempt == s.attempt.number {
+			at = f.At
+		}
+	}
+	s.next.LastEnd = &v1beta1.AttemptEnd{Attempt: s.attempt.number, At: at, ObservedBy: s.Observer}
+	if entry := s.ledgerEntry(s.attempt.number); entry != nil {
+		entry.StoppedAt = at.DeepCopy()
+	}
+}
+
+func yes(*situation) bool { return true }
+func no(*situation) bool  { return false }
+
+// forceDue: the workers were stopped, and their pods do not go away. A node that
+// is gone keeps pods terminating for ever.
+func (s *situation) forceDue() bool {
+	if s.was.Yield == nil || s.was.Yield.Attempt != s.attempt.number || s.was.Yield.SuspendedAt == nil {
+		return false
+	}
+	return s.overdue(s.was.Yield.SuspendedAt.Time)
+}
+
+func (s *situation) overdue(since time.Time) bool {
+	due := since.Add(s.forceAfter())
+	if s.Now.Before(due) {
+		s.wakeAt(due)
+		return false
+	}
+	return true
+}
+
+// force gives the attempt up. Status says so first; its JobSet and its Workload
+// go when that stands in the observed status, and the next Workload has a new
+// name, so that pods which linger do not count for it.
+func (s *situation) force() bool {
+	s.forceNumber(s.attempt.number)
+	return true
+}
+
+func (s *situation) forceNumber(n int32) {
+	forced := append(s.next.Forced, v1beta1.ForcedAttempt{Attempt: n, At: metav1.NewTime(s.Now.UTC())})
+	if extra := len(forced) - v1beta1.MaxForced; extra > 0 {
+		forced = forced[extra:]
+	}
+	s.next.Forced = forced
+	s.next.WorkloadNumber++
+}
+
+// forceLingering gives up an attempt that ended by what the Jobs showed, while
+// the LIST has found pods of it ever since: a write that relies on the LIST
+// waits for as long as an undrained attempt would have.
+func (s *situation) forceLingering(waits bool) {
+	if !waits || s.attempt == nil || s.was.LastEnd == nil || s.was.LastEnd.Attempt != s.attempt.number {
+		return
+	}
+	if s.forced(s.attempt.number) || !s.overdue(s.was.LastEnd.At.Time) {
+		return
+	}
+	s.forceNumber(s.attempt.number)
+}

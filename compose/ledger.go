@@ -1,0 +1,165 @@
+package compose
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"rtj.dev/rtj/api/v1beta1"
+)
+
+func timePtr(t time.Time) *metav1.Time {
+	m := metav1.NewTime(t.UTC().Truncate(time.Second))
+	return &m
+}
+
+// ledgerEntry returns the entry of an attempt in the status to be written.
+func (s *situation) ledgerEntry(n int32) *v1beta1.LedgerEntry {
+	for i := len(s.next.Ledger) - 1; i >= 0; i-- {
+		if s.next.Ledger[i].Attempt == n {
+			return &s.next.Ledger[i]
+		}
+	}
+	return nil
+}
+
+// noteAttempt brings the current attempt's number into status once its claim or
+// its run is seen together with its JobSet, and opens its account.
+func (s *situation) noteAttempt() {
+	a := s.attempt
+	if a == nil || a.jobset == nil {
+		return
+	}
+	s.next.Attempt = max(s.next.Attempt, a.number)
+	entry := s.ledgerEntry(a.number)
+	if entry == nil {
+		s.openAccount(a)
+		entry = s.ledgerEntry(a.number)
+	}
+	if a.ran() && entry.StartedAt == nil {
+		entry.StartedAt = timePtr(s.startedAt(a))
+	}
+	if entry.ReadyAt == nil && a.ran() && a.allReady() {
+		entry.ReadyAt = timePtr(s.Now)
+	}
+}
+
+func (s *situation) startedAt(a *attempt) time.Time {
+	at, err := time.Parse(time.RFC3339, a.jobset.Meta.Annotations[v1beta1.AnnotationStarted])
+	if err != nil {
+		return s.Now
+	}
+	return at
+}
+
+func (s *situation) openAccount(a *attempt) {
+	entry := v1beta1.LedgerEntry{Attempt: a.number, RestoredFrom: a.jobset.Meta.Annotations[v1beta1.AnnotationRestore]}
+	if s.claimed() {
+		entry.WorldSize = s.worldSize()
+		entry.AdmittedAt = timePtr(s.reservation.ReservedAt.Time)
+	}
+	s.next.Checkpoint.RestoredFrom = nil
+	if entry.RestoredFrom != "" {
+		s.next.Checkpoint.RestoredFrom = &v1beta1.CheckpointRef{ID: entry.RestoredFrom}
+		if s.Catalog != nil {
+			for i := range s.Catalog.Manifests {
+				if m := &s.Catalog.Manifests[i]; m.ID == entry.RestoredFrom {
+					s.next.Checkpoint.RestoredFrom = s.reference(m)
+					entry.RestoredStep = m.Step
+				}
+			}
+		}
+	}
+	s.next.Ledger = append(s.next.Ledger, entry)
+	for len(s.next.Ledger) > v1beta1.MaxLedgerEntries {
+		s.closeAccount(&s.next.Ledger[0])
+		s.next.Ledger = s.next.Ledger[1:]
+	}
+}
+
+// closeAccount adds an entry that leaves the ledger to the totals.
+func (s *situation) closeAccount(e *v1beta1.LedgerEntry) {
+	t := &s.next.Totals
+	t.Attempts++
+	if e.LostSteps != nil {
+		t.LostSteps += *e.LostSteps
+	}
+	if e.StartedAt != nil && e.StoppedAt != nil {
+		t.RunSeconds += int64(e.StoppedAt.Sub(e.StartedAt.Time).Seconds())
+	}
+}
+
+// noteYield brings the request into the account.
+func (s *situation) noteYield() {
+	if s.yield == nil || !s.live() {
+		return
+	}
+	entry := s.ledgerEntry(s.attempt.number)
+	if entry == nil {
+		return
+	}
+	if entry.YieldAskedAt == nil {
+		entry.YieldAskedAt, entry.YieldCause = timePtr(s.yield.issuedAt), s.yield.cause
+	}
+	if p := s.records().Progress; entry.AcknowledgedAt == nil && s.acknowledged() {
+		at := metav1.NewTime(p.Yield.AcknowledgedAt.UTC())
+		entry.AcknowledgedAt = &at
+	}
+}
+
+// noteRecords brings what the workers wrote about the current attempt into its
+// account: while it runs only what marks a transition, at its end everything.
+func (s *situation) noteRecords(everything bool) {
+	if s.attempt == nil || !s.Catalog.Readable() {
+		return
+	}
+	entry := s.ledgerEntry(s.attempt.number)
+	if entry == nil {
+		return
+	}
+	r := s.records()
+	if p := r.Progress; p != nil && p.FirstStepAt != nil && entry.FirstStepAt == nil {
+		at := metav1.NewTime(p.FirstStepAt.UTC())
+		entry.FirstStepAt = &at
+	}
+	if !everything {
+		return
+	}
+	committed, at := entry.RestoredStep, time.Time{}
+	for i := range s.Catalog.Manifests {
+		m := &s.Catalog.Manifests[i]
+		if m.Attempt == s.attempt.number && m.Defect == nil && m.Incomplete == "" && m.Step >= committed {
+			committed, at = m.Step, m.CommittedAt
+		}
+	}
+	if !at.IsZero() {
+		step := committed
+		entry.CommittedStep, entry.CommittedAt = &step, timePtr(at)
+	}
+	last := committed
+	if r.Progress != nil {
+		last = max(last, r.Progress.Step)
+	}
+	if r.Result != nil {
+		last = max(last, r.Result.Step)
+	}
+	if r.Progress == nil && r.Result == nil && at.IsZero() {
+		// Without any record nothing is known about steps.
+		return
+	}
+	entry.LastStep = &last
+	if s.judged() {
+		lost := last - committed
+		entry.LostSteps = &lost
+	}
+}
+
+// noteRelease notes since when the ended attempt's quota is given back.
+func (s *situation) noteRelease() {
+	if s.attempt == nil || !s.judged() || s.workload.reserved() {
+		return
+	}
+	if entry := s.ledgerEntry(s.attempt.number); entry != nil && entry.ReleasedAt == nil {
+		entry.ReleasedAt = timePtr(s.Now)
+	}
+}

@@ -1,0 +1,160 @@
+package compose
+
+import (
+	"fmt"
+	"time"
+
+	"rtj.dev/rtj/api/v1beta1"
+	"rtj.dev/rtj/compose/checkpoint"
+)
+
+// Exit codes of rtj-run; docs/formats.md.
+const (
+	exitYielded       = 75
+	exitNotServiced   = 76
+	exitRestoreFailed = 77
+)
+
+// foreignClockMargin is added where the end of an attempt was observed by
+// another process, whose clock may differ.
+const foreignClockMargin = 30 * time.Second
+
+// outcomes is the verdict on an ended attempt, read after everything that it
+// committed can be seen.
+var outcomes = []rule[v1beta1.Outcome]{
+	{name: "ResultFinished", when: result(checkpoint.ResultFinished), then: outcome(v1beta1.OutcomeFinished)},
+	{name: "NeverStarted", when: func(s *situation) bool { return !s.started() }, then: outcome(v1beta1.OutcomeDisrupted)},
+	{name: "YieldAsked", when: func(s *situation) bool { return s.yield != nil }, then: outcome(v1beta1.OutcomeYielded),
+		why: func(s *situation) string { return string(s.yield.cause) }},
+	{name: "ResultYielded", when: func(s *situation) bool {
+		return result(checkpoint.ResultYielded)(s) || result(checkpoint.ResultYieldNotServiced)(s)
+	}, then: outcome(v1beta1.OutcomeDisrupted)},
+	{name: "ExitCodeOfAYield", when: func(s *situation) bool { return s.exited(exitYielded) || s.exited(exitNotServiced) }, then: outcome(v1beta1.OutcomeDisrupted),
+		why: (*situation).failureMessage},
+	{name: "DisruptionTarget", when: func(s *situation) bool { return s.attempt.disrupted() }, then: outcome(v1beta1.OutcomeDisrupted),
+		why: (*situation).failureMessage},
+	{name: "PodsEndedUnasked", when: (*situation).sawPodsEnding, then: outcome(v1beta1.OutcomeDisrupted)},
+	{name: "JobSetGone", when: func(s *situation) bool { return s.attempt.jobset == nil }, then: outcome(v1beta1.OutcomeDisrupted)},
+	{name: "RestoreFailed", when: func(s *situation) bool {
+		return result(checkpoint.ResultRestoreFailed)(s) || s.exited(exitRestoreFailed)
+	}, then: outcome(v1beta1.OutcomeRestoreFailed), why: (*situation).failureMessage},
+	{name: "CompletedWithoutResult", when: func(s *situation) bool { return s.attempt.completed() && s.Catalog.HasRecords(s.attempt.number) },
+		then: outcome(v1beta1.OutcomeCompletedWithoutResult)},
+	{name: "CompletedWithoutSDK", when: func(s *situation) bool { return s.attempt.completed() }, then: outcome(v1beta1.OutcomeFinished)},
+	{name: "ApplicationFailed", when: always, then: outcome(v1beta1.OutcomeFailed), why: (*situation).failureMessage},
+}
+
+func outcome(o v1beta1.Outcome) func(*situation) v1beta1.Outcome {
+	return func(*situation) v1beta1.Outcome { return o }
+}
+
+func result(want string) func(*situation) bool {
+	return func(s *situation) bool {
+		r := s.records().Result
+		return r != nil && r.Outcome == want
+	}
+}
+
+// started reports whether the current attempt may have run: whoever starts it
+// does so only after status has the attempt, and notes it here when it is seen.
+func (s *situation) started() bool {
+	entry := s.ledgerEntry(s.attempt.number)
+	return s.attempt.ran() || s.attempt.jobset == nil && (entry == nil || entry.StartedAt != nil) ||
+		s.Catalog.HasRecords(s.attempt.number)
+}
+
+func (s *situation) exited(code int) bool {
+	got, ok := s.attempt.exitCode()
+	return ok && got == code
+}
+
+func (s *situation) sawPodsEnding() bool {
+	return s.next.PodsEnding != nil && s.next.PodsEnding.Attempt == s.attempt.number
+}
+
+func (s *situation) failureMessage() string { return s.attempt.failureMessage() }
+
+// readAfterEnd is the earliest beginning of a listing that shows all that the
+// ended attempt committed.
+func (s *situation) readAfterEnd() time.Time {
+	if s.next.LastEnd == nil {
+		return time.Time{}
+	}
+	at := s.next.LastEnd.At.Time
+	if s.next.LastEnd.ObservedBy != s.Observer {
+		at = at.Add(foreignClockMargin)
+	}
+	return at
+}
+
+// judge gives the verdict on the ended attempt, once the store was read after
+// its end, and draws what follows for the failure budget.
+func (s *situation) judge() {
+	if s.attempt == nil || !s.ended() || s.judged() {
+		return
+	}
+	switch {
+	case s.deleting:
+		s.setOutcome(v1beta1.OutcomeYielded)
+		return
+	case !s.catalogSince(s.readAfterEnd()):
+		return
+	case !s.Catalog.Readable():
+		s.verdictWaits()
+		return
+	}
+	s.setOutcome(first(s, "outcome", outcomes))
+	s.countOutcome()
+}
+
+// verdictWaits: the store cannot be read. The quota is not kept for that.
+func (s *situation) verdictWaits() {
+	since := s.next.LastEnd.At.Time
+	if s.Now.Before(since.Add(unusableAfter)) {
+		s.wakeAt(since.Add(unusableAfter))
+		s.wakeAfter(5 * time.Second)
+		s.wantCatalogAgain(5 * time.Second)
+		return
+	}
+	if s.holding() {
+		return
+	}
+	s.hold(v1beta1.ReasonVerdictPending, fmt.Sprintf("attempt %d ended; how it ended is not known until the store can be read: %s", s.attempt.number, s.Catalog.Failure.Message))
+}
+
+func (s *situation) setOutcome(o v1beta1.Outcome) {
+	s.next.LastEnd.Outcome = o
+	entry := s.ledgerEntry(s.attempt.number)
+	if entry == nil {
+		return
+	}
+	entry.Outcome = o
+	entry.Message = clip(s.outcomeMessage(o), 1024)
+	if o == v1beta1.OutcomeYielded && s.yield != nil && s.yield.cause == v1beta1.CausePreempted {
+		s.next.Preemptions++
+	}
+}
+
+func (s *situation) outcomeMessage(o v1beta1.Outcome) string {
+	if r := s.records().Result; r != nil && r.Message != "" {
+		return r.Message
+	}
+	if !s.started() {
+		return "never started: its admission was lost before"
+	}
+	if o == v1beta1.OutcomeYielded && s.yield != nil {
+		return "asked to end: " + string(s.yield.cause)
+	}
+	return s.attempt.failureMessage()
+}
+
+func clip(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	cut := limit - len("…")
+	for cut > 0 && text[cut]&0xC0 == 0x80 {
+		cut--
+	}
+	return text[:cut] + "…"
+}

@@ -1,0 +1,213 @@
+package compose
+
+import (
+	"fmt"
+
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
+
+	"rtj.dev/rtj/api/v1beta1"
+)
+
+// standing is a phase with its reason.
+type standing struct {
+	phase   v1beta1.Phase
+	reason  string
+	message string
+	// stalled: a person has to act.
+	stalled bool
+}
+
+func at(phase v1beta1.Phase, reason, message string) func(*situation) standing {
+	return func(*situation) standing { return standing{phase: phase, reason: reason, message: message} }
+}
+
+// phases derives the phase.
+var phases = []rule[standing]{
+	{name: "Terminal", when: (*situation).terminal, then: (*situation).sameStanding},
+	{name: "Succeeded", when: func(s *situation) bool {
+		return !s.deleting && s.attempt != nil && s.judged() && s.next.LastEnd.Outcome == v1beta1.OutcomeFinished
+	}, then: (*situation).succeeded},
+	{name: "FailureBudgetSpent", when: func(s *situation) bool { return !s.deleting && s.budgetSpent() }, then: (*situation).budgetMessage},
+	{name: "RestoreFailing", when: func(s *situation) bool { return !s.deleting && s.restoreFailing() }, then: (*situation).restoreMessage},
+	{name: "AttemptsExhausted", when: func(s *situation) bool { return s.launch.reason == v1beta1.ReasonAttemptsExhausted }, then: at(v1beta1.PhaseFailed, v1beta1.ReasonAttemptsExhausted, fmt.Sprintf("attempt %d was the last that names have room for", maxAttempt))},
+	{name: "Yielding", when: func(s *situation) bool { return s.live() && s.yield != nil }, then: (*situation).yielding},
+	{name: "OlderAttemptRuns", when: (*situation).olderRuns, then: at(v1beta1.PhaseDraining, v1beta1.ReasonJobSetStarting, "an older attempt has not ended")},
+	{name: "Deleted", when: func(s *situation) bool { return s.deleting }, then: at(v1beta1.PhaseDraining, string(v1beta1.CauseDeleted), "the quota is given back")},
+	{name: "GoesBack", when: (*situation).releasing, then: (*situation).releasingStanding},
+	{name: "Paused", when: func(s *situation) bool { return s.spec.Suspend && !s.live() }, then: at(v1beta1.PhasePaused, v1beta1.ReasonPaused, "suspended; nothing runs and no quota is held; set spec.suspend to false to go on")},
+	{name: "Trains", when: func(s *situation) bool { return s.live() && s.trains() }, then: (*situation).training},
+	{name: "Restores", when: func(s *situation) bool { return s.live() && s.attempt.allReady() }, then: (*situation).restoring},
+	{name: "PodsNotReady", when: (*situation).live, then: (*situation).podsNotReady},
+	{name: "Claimed", when: (*situation).claimedButIdle, then: at(v1beta1.PhaseStarting, v1beta1.ReasonJobSetStarting, "the attempt is claimed; its JobSet starts next")},
+	{name: "Deactivated", when: func(s *situation) bool { return s.workload != nil && !s.workload.active() }, then: (*situation).deactivated},
+	{name: "AdmissionChecks", when: func(s *situation) bool { return s.workload.reserved() && !s.workload.admitted() }, then: at(v1beta1.PhaseQueued, v1beta1.ReasonAwaitingAdmissionChecks, "quota is reserved; admission checks are not ready yet")},
+	{name: "Launches", when: func(s *situation) bool { return s.workload.reserved() }, then: (*situation).launching},
+	{name: "OnHold", when: func(s *situation) bool { return s.workload != nil && s.holding() }, then: held(v1beta1.PhaseQueued)},
+	{name: "Waits", when: func(s *situation) bool { return s.workload != nil }, then: (*situation).queued},
+	{name: "VerdictPending", when: func(s *situation) bool { return s.attempt != nil && !s.judged() }, then: at(v1beta1.PhaseDraining, v1beta1.ReasonVerdictPending, "the attempt ended; the store is read for how")},
+	{name: "Missing", when: func(s *situation) bool {
+		return s.missing().reason != "" && s.missing().reason != v1beta1.ReasonCatalogNotRead
+	}, then: (*situation).pending},
+	{name: "HeldOutsideTheQueue", when: (*situation).holding, then: held(v1beta1.PhasePending)},
+	{name: "StoreNotRead", when: func(s *situation) bool { return s.missing().reason != "" }, then: (*situation).pending},
+	{name: "Queues", when: always, then: at(v1beta1.PhasePending, v1beta1.ReasonCreatingWorkload, "the Workload is created next")},
+}
+
+func (s *situation) claimedButIdle() bool { return s.unstarted() && s.claimed() && s.mayStart() }
+
+// sameStanding keeps what a terminal job said of itself.
+func (s *situation) sameStanding() standing {
+	for _, c := range s.was.Conditions {
+		if c.Type == v1beta1.ConditionReady {
+			return standing{phase: s.was.Phase, reason: c.Reason, message: c.Message, stalled: s.was.Phase == v1beta1.PhaseFailed}
+		}
+	}
+	return standing{phase: s.was.Phase, reason: string(s.was.Phase), stalled: s.was.Phase == v1beta1.PhaseFailed}
+}
+
+func (s *situation) succeeded() standing {
+	message := fmt.Sprintf("finished in attempt %d", s.attempt.number)
+	if r := s.records().Result; r != nil {
+		message += fmt.Sprintf(" at step %d", r.Step)
+	}
+	return standing{phase: v1beta1.PhaseSucceeded, reason: v1beta1.ReasonFinished, message: message}
+}
+
+func (s *situation) budgetMessage() standing {
+	return standing{phase: v1beta1.PhaseFailed, reason: v1beta1.ReasonFailureBudgetSpent, stalled: true, message: clip(fmt.Sprintf(
+		"%d failures in a row without a new checkpoint, spec.failurePolicy.maxFailures is %d; the last one, of attempt %d: %s",
+		s.next.Failures.WithoutProgress, s.maxFailures(), s.attempt.number, s.outcomeMessage(s.next.LastEnd.Outcome)), 1024)}
+}
+
+func (s *situation) restoreMessage() standing {
+	return standing{phase: v1beta1.PhaseFailed, reason: v1beta1.ReasonRestoreFailing, stalled: true, message: clip(fmt.Sprintf(
+		"checkpoint %s cannot be restored, nor the one before; nothing was deleted or quarantined; the last failure, of attempt %d: %s",
+		s.restorePoint(s.attempt), s.attempt.number, s.outcomeMessage(v1beta1.OutcomeRestoreFailed)), 1024)}
+}
+
+func (s *situation) yielding() standing {
+	message := fmt.Sprintf("attempt %d was asked to end: %s", s.attempt.number, s.yield.forPeople())
+	switch {
+	case s.attempt.jobset.suspended():
+		message += "; its workers were stopped, pods are left"
+	case s.acknowledged():
+		message += "; the workers know"
+	}
+	return standing{phase: v1beta1.PhaseDraining, reason: string(s.yield.cause), message: message}
+}
+
+func (s *situation) olderRuns() bool {
+	for _, a := range s.older {
+		if a.ran() && !a.drained() && !s.forced(a.number) {
+			return true
+		}
+	}
+	return false
+}
+
+// releasing: nothing runs by what the Jobs show, and the quota still has to go.
+func (s *situation) releasing() bool {
+	if !s.workload.reserved() || s.live() {
+		return false
+	}
+	return s.spec.Suspend || s.workload.evicted() || !s.workload.active() || s.launch.release
+}
+
+func (s *situation) releasingStanding() standing {
+	reason := s.launch.reason
+	switch {
+	case s.spec.Suspend:
+		reason = v1beta1.ReasonPaused
+	case s.workload.evicted():
+		reason = string(s.evictionCause())
+	case !s.workload.active():
+		reason = v1beta1.ReasonDeactivated
+	}
+	return standing{phase: v1beta1.PhaseDraining, reason: reason, message: "nothing runs; the quota is given back once no pod is left"}
+}
+
+func (s *situation) training() standing {
+	if s.records().Progress == nil {
+		return standing{phase: v1beta1.PhaseRunning, reason: v1beta1.ReasonPodsReady, message: fmt.Sprintf("attempt %d: all pods are ready", s.attempt.number)}
+	}
+	return standing{phase: v1beta1.PhaseRunning, reason: v1beta1.ReasonTraining, message: fmt.Sprintf("attempt %d trains", s.attempt.number)}
+}
+
+func (s *situation) restoring() standing {
+	return standing{phase: v1beta1.PhaseStarting, reason: v1beta1.ReasonRestoring, message: fmt.Sprintf("attempt %d restores %s", s.attempt.number, s.restorePoint(s.attempt))}
+}
+
+func (s *situation) podsNotReady() standing {
+	if s.was.Phase == v1beta1.PhaseRunning && s.trains() {
+		return s.training()
+	}
+	return standing{phase: v1beta1.PhaseStarting, reason: v1beta1.ReasonPodsNotReady, message: fmt.Sprintf("attempt %d: not all pods are ready", s.attempt.number)}
+}
+
+func (s *situation) deactivated() standing {
+	message := s.workload.condition(kueue.WorkloadEvicted).Message
+	return standing{phase: v1beta1.PhaseQueued, reason: v1beta1.ReasonDeactivated, stalled: true,
+		message: clip(fmt.Sprintf("Kueue deactivated Workload %s: %s; set its spec.active to true, or suspend and resume the job", s.workload.Meta.Name, message), 1024)}
+}
+
+func (s *situation) launching() standing {
+	st := standing{phase: v1beta1.PhaseStarting, reason: s.launch.reason, message: s.launch.message}
+	if st.reason == "" {
+		st.reason = v1beta1.ReasonAdmitted
+	}
+	if st.message == "" {
+		st.message = "admitted; the next attempt is prepared"
+	}
+	st.stalled = needsPerson[st.reason]
+	return st
+}
+
+// needsPerson are the reasons that do not go away by waiting.
+var needsPerson = map[string]bool{
+	v1beta1.ReasonNoCompatibleCheckpoint:        true,
+	v1beta1.ReasonLaunchRefused:                 true,
+	v1beta1.ReasonQueueNotFound:                 true,
+	v1beta1.ReasonClusterQueueNotFound:          true,
+	v1beta1.ReasonDefaultLocalQueueCapturesPods: true,
+	v1beta1.ReasonQueueLabelOnJob:               true,
+	v1beta1.ReasonPriorityClassNotFound:         true,
+	v1beta1.ReasonSecretNotFound:                true,
+	v1beta1.ReasonSecretIncomplete:              true,
+	v1beta1.ReasonBucketNotFound:                true,
+	v1beta1.ReasonStoreAccessDenied:             true,
+	v1beta1.ReasonTemplateInvalid:               true,
+}
+
+func held(phase v1beta1.Phase) func(*situation) standing {
+	return func(s *situation) standing {
+		h := s.next.Hold
+		return standing{phase: phase, reason: h.Reason, message: h.Message, stalled: needsPerson[h.Reason]}
+	}
+}
+
+func (s *situation) queued() standing {
+	c := s.workload.condition(kueue.WorkloadQuotaReserved)
+	st := standing{phase: v1beta1.PhaseQueued, reason: v1beta1.ReasonWaitingForQuota, message: c.Message}
+	if st.message == "" {
+		st.message = "the Workload waits for Kueue"
+	}
+	switch {
+	case s.workload.finished():
+		st.reason, st.message = v1beta1.ReasonRequeued, "the Workload was finished by someone else; another one is made"
+	case c.Reason == kueue.WorkloadInadmissible:
+		st.reason = v1beta1.ReasonInadmissible
+	case c.Reason == kueue.WorkloadOnHold:
+		st.reason = v1beta1.ReasonOnHold
+	case !s.queuesActive():
+		st.reason = v1beta1.ReasonQueueStopped
+	case s.workload.evicted():
+		st.reason = v1beta1.ReasonRequeued
+		st.message = fmt.Sprintf("evicted by Kueue (%s), waits for quota again", s.evictionReason())
+	}
+	return st
+}
+
+func (s *situation) pending() standing {
+	l := s.missing()
+	return standing{phase: v1beta1.PhasePending, reason: l.reason, message: l.message, stalled: needsPerson[l.reason]}
+}

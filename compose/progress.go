@@ -1,0 +1,118 @@
+package compose
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"rtj.dev/rtj/api/v1beta1"
+)
+
+const (
+	// mirrorPeriod is how often progress is mirrored into status.
+	mirrorPeriod = time.Minute
+	// pollRunning, pollRestoring and pollDraining are how often the store is read
+	// while an attempt runs.
+	pollRunning   = 30 * time.Second
+	pollRestoring = 2 * time.Second
+	pollDraining  = time.Second
+)
+
+// watchStore asks for the readings that a running attempt needs.
+func (s *situation) watchStore() {
+	if !s.live() {
+		return
+	}
+	switch {
+	case s.yield != nil:
+		s.wantCatalogAgain(pollDraining)
+	case !s.trains():
+		if s.attempt.readyPods() > 0 {
+			s.wantCatalogAgain(pollRestoring)
+		}
+	default:
+		s.wantCatalogAgain(pollRunning)
+	}
+}
+
+// trains reports whether the live attempt trains: all pods are ready, and, when
+// it restores a checkpoint, its own record shows the first new step.
+func (s *situation) trains() bool {
+	entry := s.ledgerEntry(s.attempt.number)
+	if entry == nil || entry.ReadyAt == nil {
+		return false
+	}
+	if entry.RestoredFrom == "" || entry.FirstStepAt != nil {
+		return true
+	}
+	p := s.records().Progress
+	return p != nil && (p.FirstStepAt != nil || p.Activity == "training" && p.RestoreSeconds != nil)
+}
+
+// mirror brings progress and checkpoints into status: at transitions, and else
+// at most once a minute, so that a job that only makes progress costs one write
+// a minute.
+func (s *situation) mirror() {
+	transition := s.next.Phase != s.was.Phase || s.next.Attempt != s.was.Attempt ||
+		s.judged() && s.attempt != nil && !s.endStands()
+	r := s.records()
+	if r.Progress != nil && s.attempt != nil {
+		p := s.was.Progress
+		due := p == nil || p.UpdatedAt == nil || p.Attempt != s.attempt.number || r.Progress.UpdatedAt.Sub(p.UpdatedAt.Time) >= mirrorPeriod
+		if transition || due {
+			s.next.Progress = s.progress()
+			transition = true
+		}
+	}
+	if transition || s.next.Checkpoint.Latest == nil && s.was.Checkpoint.Latest == nil {
+		s.recordCheckpoint()
+	}
+	s.noteRecords(transition)
+	s.next.Workers = s.workers()
+}
+
+func (s *situation) progress() *v1beta1.ProgressStatus {
+	p := s.records().Progress
+	status := &v1beta1.ProgressStatus{Attempt: s.attempt.number, Step: p.Step, TotalSteps: p.TotalSteps}
+	if !p.UpdatedAt.IsZero() {
+		status.UpdatedAt = timePtr(p.UpdatedAt)
+	}
+	if result := s.records().Result; result != nil && result.Step > status.Step {
+		status.Step = result.Step
+	}
+	if p.StepsPerSecond == nil || *p.StepsPerSecond <= 0 {
+		return status
+	}
+	status.StepsPerSecond = strconv.FormatFloat(*p.StepsPerSecond, 'g', 4, 64)
+	if p.TotalSteps != nil && *p.TotalSteps > p.Step && s.live() {
+		left := float64(*p.TotalSteps-p.Step) / *p.StepsPerSecond
+		if left < (100 * 365 * 24 * time.Hour).Seconds() {
+			eta := metav1.NewTime(p.UpdatedAt.Add(time.Duration(left * float64(time.Second))).UTC().Truncate(time.Second))
+			status.ETA = &eta
+		}
+	}
+	return status
+}
+
+// workers is ready and wanted pods of the current attempt.
+func (s *situation) workers() string {
+	if !s.live() {
+		return ""
+	}
+	var wanted int32
+	for _, job := range s.spec.Template.Spec.ReplicatedJobs {
+		wanted += replicas(&job) * parallelism(&job)
+	}
+	if s.next.Admission != nil && s.claimed() {
+		wanted = 0
+		for _, set := range s.next.Admission.PodSets {
+			wanted += set.Count
+		}
+	}
+	return fmt.Sprintf("%d/%d", s.attempt.readyPods(), wanted)
+}
+
+// minResync is the shortest time after which to look again.
+const minResync = 100 * time.Millisecond

@@ -1,0 +1,83 @@
+package compose
+
+import (
+	"encoding/json"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
+
+	"rtj.dev/rtj/api/v1beta1"
+)
+
+// reservation names one reservation of quota: a Workload may be admitted many
+// times, and each time is another reservation.
+type reservation struct {
+	WorkloadUID types.UID   `json:"workloadUID"`
+	ReservedAt  metav1.Time `json:"reservedAt"`
+}
+
+func (r reservation) equal(other reservation) bool {
+	return r.WorkloadUID == other.WorkloadUID && r.ReservedAt.Equal(&other.ReservedAt)
+}
+
+// claim says which attempt a reservation is used for.
+type claim struct {
+	reservation
+	Attempt int32       `json:"attempt"`
+	At      metav1.Time `json:"at"`
+}
+
+func (w *Workload) condition(kind string) Condition { return condition(w.Status.Conditions, kind) }
+
+// reserved reports whether the Workload holds quota.
+func (w *Workload) reserved() bool {
+	return w != nil && isTrue(w.Status.Conditions, kueue.WorkloadQuotaReserved) && !w.finished()
+}
+
+func (w *Workload) admitted() bool { return isTrue(w.Status.Conditions, kueue.WorkloadAdmitted) }
+
+func (w *Workload) evicted() bool { return isTrue(w.Status.Conditions, kueue.WorkloadEvicted) }
+
+func (w *Workload) finished() bool { return isTrue(w.Status.Conditions, kueue.WorkloadFinished) }
+
+func (w *Workload) active() bool { return w.Spec.Active == nil || *w.Spec.Active }
+
+// reservation returns the current one; it is zero while no quota is reserved.
+func (w *Workload) reservation() reservation {
+	if !w.reserved() {
+		return reservation{}
+	}
+	return reservation{WorkloadUID: w.Meta.UID, ReservedAt: w.condition(kueue.WorkloadQuotaReserved).LastTransitionTime}
+}
+
+// claim returns the claim that stands in the Workload, or nil. One that cannot
+// be read counts as none: the attempt then loses its admission, which is safe.
+func (w *Workload) claim() *claim {
+	text := w.Meta.Annotations[v1beta1.AnnotationClaim]
+	if text == "" {
+		return nil
+	}
+	var c claim
+	if json.Unmarshal([]byte(text), &c) != nil || c.Attempt < 1 {
+		return nil
+	}
+	return &c
+}
+
+// builtFor returns the reservation that a JobSet was built for.
+func (j *JobSet) builtFor() reservation {
+	var r reservation
+	// An annotation that cannot be read is of no reservation.
+	_ = json.Unmarshal([]byte(j.Meta.Annotations[v1beta1.AnnotationReservation]), &r)
+	return r
+}
+
+func encode(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		// Only values of this package's own plain types come here.
+		return ""
+	}
+	return string(text)
+}

@@ -1,0 +1,168 @@
+package compose
+
+import (
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
+
+	"rtj.dev/rtj/api/v1beta1"
+)
+
+// yield is the request that an attempt ends. There is one for each attempt and
+// it is irrevocable: once asked, the attempt ends, even if the cause goes away.
+type yield struct {
+	id       int32
+	cause    v1beta1.YieldCause
+	issuedAt time.Time
+	deadline time.Time
+	history  []laterCause
+	// observed reports that the control document carries it.
+	observed bool
+}
+
+// gatherYield reads the request back: from the control document, else from status.
+func (s *situation) gatherYield() {
+	if s.attempt == nil {
+		return
+	}
+	if d := s.document; d != nil && d.Yield != nil && d.Attempt == s.attempt.number {
+		s.yield = &yield{id: d.Yield.ID, cause: d.Yield.Cause, issuedAt: d.Yield.IssuedAt, deadline: d.Yield.Deadline, history: d.Yield.History, observed: true}
+		return
+	}
+	if y := s.was.Yield; y != nil && y.Attempt == s.attempt.number {
+		s.yield = &yield{id: y.Attempt, cause: y.Cause, issuedAt: y.IssuedAt.Time, deadline: y.Deadline.Time}
+	}
+}
+
+func (y *yield) document() *controlYield {
+	return &controlYield{ID: y.id, Cause: y.cause, IssuedAt: y.issuedAt.UTC(), Deadline: y.deadline.UTC(), History: y.history}
+}
+
+// The table of causes: why the current attempt must end, the first match being
+// the cause that is recorded.
+var causes = []rule[v1beta1.YieldCause]{
+	{name: "NoAttemptRuns", when: func(s *situation) bool { return !s.live() }, then: nothing[v1beta1.YieldCause]},
+	{name: "Deleted", when: func(s *situation) bool { return s.deleting }, then: cause(v1beta1.CauseDeleted)},
+	{name: "Paused", when: func(s *situation) bool { return s.spec.Suspend }, then: cause(v1beta1.CausePaused)},
+	{name: "WorkloadGone", when: func(s *situation) bool { return s.workload == nil || s.workload.Meta.DeletionTimestamp != nil }, then: cause(v1beta1.CauseAdmissionLost)},
+	{name: "Evicted", when: func(s *situation) bool { return s.workload.evicted() }, then: (*situation).evictionCause,
+		why: func(s *situation) string { return s.workload.condition(kueue.WorkloadEvicted).Message }},
+	{name: "Deactivated", when: func(s *situation) bool { return !s.workload.active() }, then: cause(v1beta1.CauseDeactivated)},
+	{name: "ClaimNotOfThisReservation", when: func(s *situation) bool { return !s.claimed() }, then: cause(v1beta1.CauseAdmissionLost)},
+	{name: "NeverReady", when: (*situation).startupOverdue, then: cause(v1beta1.CauseStartupDeadline)},
+	{name: "PodsEndedUnasked", when: (*situation).podsEndedTooLong, then: cause(v1beta1.CauseDisruption)},
+	{name: "Undisturbed", when: always, then: nothing[v1beta1.YieldCause]},
+}
+
+func cause(c v1beta1.YieldCause) func(*situation) v1beta1.YieldCause {
+	return func(*situation) v1beta1.YieldCause { return c }
+}
+
+// evictionCause is Kueue's own reason, without what follows Deactivated.
+func (s *situation) evictionCause() v1beta1.YieldCause {
+	reason := s.workload.condition(kueue.WorkloadEvicted).Reason
+	if isDeactivation(reason) {
+		return v1beta1.CauseDeactivated
+	}
+	return v1beta1.YieldCause(reason)
+}
+
+// startupOverdue: no pod was ever ready within the startup deadline, which
+// counts from the claim.
+func (s *situation) startupOverdue() bool {
+	if s.everReady() {
+		return false
+	}
+	overdue := s.claim.At.Add(s.startupDeadline())
+	if s.Now.Before(overdue) {
+		s.wakeAt(overdue)
+		return false
+	}
+	return true
+}
+
+// everReady reports whether a pod of the current attempt was ever ready.
+func (s *situation) everReady() bool {
+	if s.attempt.readyPods() > 0 || s.Catalog.HasRecords(s.attempt.number) {
+		return true
+	}
+	entry := s.ledgerEntry(s.attempt.number)
+	return entry != nil && entry.ReadyAt != nil
+}
+
+// podsEndedTooLong: pods terminate that nobody asked to end, for longer than
+// their grace period and thirty seconds.
+func (s *situation) podsEndedTooLong() bool {
+	p := s.next.PodsEnding
+	if p == nil || p.Attempt != s.attempt.number || !s.attempt.endedUnasked() {
+		return false
+	}
+	due := p.Since.Add(s.terminationGrace() + 30*time.Second)
+	if s.Now.Before(due) {
+		s.wakeAt(due)
+		return false
+	}
+	return true
+}
+
+// askToYield settles the request for the current attempt: the first cause and
+// the deadline stay, later causes are appended, and the deadline only moves earlier.
+func (s *situation) askToYield() {
+	now := first(s, "yield", causes)
+	if now == "" && (s.yield == nil || !s.live()) {
+		return
+	}
+	switch {
+	case s.yield == nil:
+		issued := s.Now.UTC().Truncate(time.Second)
+		s.yield = &yield{id: s.attempt.number, cause: now, issuedAt: issued, deadline: issued.Add(s.gracePeriod())}
+	case now != "":
+		s.yield.addCause(now, s.Now)
+		if earlier := s.yield.issuedAt.Add(s.gracePeriod()); earlier.Before(s.yield.deadline) {
+			s.yield.deadline = earlier
+		}
+	}
+	record := &v1beta1.YieldStatus{
+		Attempt: s.attempt.number, Cause: s.yield.cause,
+		IssuedAt: metav1.NewTime(s.yield.issuedAt), Deadline: metav1.NewTime(s.yield.deadline),
+	}
+	if old := s.was.Yield; old != nil && old.Attempt == record.Attempt {
+		record.SuspendedAt = old.SuspendedAt
+	}
+	s.next.Yield = record
+}
+
+func (y *yield) addCause(c v1beta1.YieldCause, at time.Time) {
+	last := y.cause
+	if n := len(y.history); n > 0 {
+		last = y.history[n-1].Cause
+	}
+	if c == y.cause || c == last || len(y.history) >= maxHistory {
+		return
+	}
+	history := append([]laterCause(nil), y.history...)
+	y.history = append(history, laterCause{Cause: c, At: at.UTC().Truncate(time.Second)})
+}
+
+// stopDue reports whether the workers are to be stopped now: the deadline is
+// over, or there is nobody to ask.
+func (s *situation) stopDue() bool {
+	if s.yield == nil {
+		return false
+	}
+	if !s.everReady() {
+		return true
+	}
+	if s.Now.Before(s.yield.deadline) {
+		s.wakeAt(s.yield.deadline)
+		return false
+	}
+	return true
+}
+
+// causeForPeople says why the attempt ends.
+func (y *yield) forPeople() string {
+	return fmt.Sprintf("%s since %s, until %s", y.cause, y.issuedAt.UTC().Format(time.RFC3339), y.deadline.UTC().Format(time.RFC3339))
+}
