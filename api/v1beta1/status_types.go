@@ -151,9 +151,11 @@ type AdmissionStatus struct {
 
 // AdmittedPodSet is one podSet of an admission.
 type AdmittedPodSet struct {
+	// name of the podSet: the replicatedJob.
 	// +kubebuilder:validation:MaxLength=63
-	Name  string `json:"name"`
-	Count int32  `json:"count"`
+	Name string `json:"name"`
+	// count of pods admitted.
+	Count int32 `json:"count"`
 	// flavor by resource.
 	// +kubebuilder:validation:MaxProperties=16
 	Flavors map[string]string `json:"flavors,omitempty"`
@@ -176,10 +178,13 @@ type CheckpointStatus struct {
 
 // CheckpointRef names one checkpoint.
 type CheckpointRef struct {
+	// id is the checkpoint id, the manifest's file name.
 	// +kubebuilder:validation:MaxLength=128
-	ID      string `json:"id"`
-	Attempt int32  `json:"attempt"`
-	Step    int64  `json:"step"`
+	ID string `json:"id"`
+	// attempt that wrote it.
+	Attempt int32 `json:"attempt"`
+	// step is the number of optimizer steps that it holds.
+	Step int64 `json:"step"`
 	// committedAt is the store's time of the manifest.
 	// +optional
 	CommittedAt *metav1.Time `json:"committedAt,omitempty"`
@@ -203,10 +208,13 @@ const (
 
 // PassedOver is a checkpoint that was not selected.
 type PassedOver struct {
+	// id is the checkpoint id.
 	// +kubebuilder:validation:MaxLength=128
 	ID string `json:"id"`
+	// reason is a word that docs/api.md lists.
 	// +kubebuilder:validation:MaxLength=64
 	Reason string `json:"reason"`
+	// message says it in a sentence.
 	// +kubebuilder:validation:MaxLength=512
 	Message string `json:"message,omitempty"`
 }
@@ -218,6 +226,7 @@ type ProgressStatus struct {
 	Attempt int32 `json:"attempt"`
 	// step is the number of optimizer steps applied.
 	Step int64 `json:"step"`
+	// totalSteps of the whole training, where the script said it.
 	// +optional
 	TotalSteps *int64 `json:"totalSteps,omitempty"`
 	// stepsPerSecond as a decimal number.
@@ -227,6 +236,7 @@ type ProgressStatus struct {
 	// eta is when the last step will be done at this rate.
 	// +optional
 	ETA *metav1.Time `json:"eta,omitempty"`
+	// updatedAt is when the workers reported it.
 	// +optional
 	UpdatedAt *metav1.Time `json:"updatedAt,omitempty"`
 }
@@ -248,11 +258,14 @@ type FailureStatus struct {
 
 // HoldStatus is why the job waits outside the queue or between two attempts.
 type HoldStatus struct {
+	// reason is a word that docs/api.md lists.
 	// +kubebuilder:validation:MaxLength=64
 	Reason string `json:"reason"`
+	// message says it in a sentence, and what to do.
 	// +kubebuilder:validation:MaxLength=1024
-	Message string      `json:"message,omitempty"`
-	Since   metav1.Time `json:"since"`
+	Message string `json:"message,omitempty"`
+	// since when the job is held for this reason.
+	Since metav1.Time `json:"since"`
 	// until is when the job may go on; absent: when the cause is gone.
 	// +optional
 	Until *metav1.Time `json:"until,omitempty"`
@@ -263,9 +276,13 @@ type HoldStatus struct {
 // YieldStatus is the request that an attempt ends. The control document is the
 // original; this is its copy.
 type YieldStatus struct {
-	Attempt  int32       `json:"attempt"`
-	Cause    YieldCause  `json:"cause"`
+	// attempt that is asked to end.
+	Attempt int32 `json:"attempt"`
+	// cause that came first.
+	Cause YieldCause `json:"cause"`
+	// issuedAt is when it was asked.
 	IssuedAt metav1.Time `json:"issuedAt"`
+	// deadline at which the workers are stopped.
 	Deadline metav1.Time `json:"deadline"`
 	// suspendedAt is when the workers were stopped.
 	// +optional
@@ -278,6 +295,7 @@ type YieldCause string
 
 // AttemptEnd is the end of an attempt.
 type AttemptEnd struct {
+	// attempt that ended.
 	Attempt int32 `json:"attempt"`
 	// at is when the end was observed.
 	At metav1.Time `json:"at"`
@@ -311,23 +329,30 @@ const (
 
 // PodsEnding is since when a running attempt shows terminating pods.
 type PodsEnding struct {
-	Attempt int32       `json:"attempt"`
-	Since   metav1.Time `json:"since"`
+	// attempt that shows them.
+	Attempt int32 `json:"attempt"`
+	// since when it does.
+	Since metav1.Time `json:"since"`
 }
 
 // ForcedAttempt is an attempt that was given up while pods were terminating.
 type ForcedAttempt struct {
-	Attempt int32       `json:"attempt"`
-	At      metav1.Time `json:"at"`
+	// attempt that was given up.
+	Attempt int32 `json:"attempt"`
+	// at is when; it counts as the end of the attempt.
+	At metav1.Time `json:"at"`
 }
 
 // RestoreFailure counts failed restores of one checkpoint.
 type RestoreFailure struct {
+	// checkpoint is a checkpoint id.
 	// +kubebuilder:validation:MaxLength=128
 	Checkpoint string `json:"checkpoint"`
-	Count      int32  `json:"count"`
+	// count of attempts that failed to restore it.
+	Count int32 `json:"count"`
 	// lastAttempt that was counted.
 	LastAttempt int32 `json:"lastAttempt"`
+	// message of the newest failure.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`
@@ -336,12 +361,15 @@ type RestoreFailure struct {
 // LedgerEntry is the account of one attempt. Times are when the controller
 // observed the event.
 type LedgerEntry struct {
-	Attempt   int32 `json:"attempt"`
+	// attempt is its number.
+	Attempt int32 `json:"attempt"`
+	// worldSize is its number of ranks.
 	WorldSize int32 `json:"worldSize,omitempty"`
 	// restoredFrom is a checkpoint id; empty when it started fresh.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	RestoredFrom string `json:"restoredFrom,omitempty"`
+	// restoredStep is the step of that checkpoint.
 	// +optional
 	RestoredStep int64 `json:"restoredStep,omitempty"`
 	// admittedAt is when Kueue reserved the quota that it ran on.
@@ -359,14 +387,16 @@ type LedgerEntry struct {
 	// yieldAskedAt is when it was asked to end.
 	// +optional
 	YieldAskedAt *metav1.Time `json:"yieldAskedAt,omitempty"`
+	// yieldCause is why.
 	// +optional
 	YieldCause YieldCause `json:"yieldCause,omitempty"`
 	// acknowledgedAt is when the workers knew, by their own record.
 	// +optional
 	AcknowledgedAt *metav1.Time `json:"acknowledgedAt,omitempty"`
-	// committedAt and committedStep are those of its newest checkpoint.
+	// committedAt is the time of its newest checkpoint.
 	// +optional
 	CommittedAt *metav1.Time `json:"committedAt,omitempty"`
+	// committedStep is the step of its newest checkpoint.
 	// +optional
 	CommittedStep *int64 `json:"committedStep,omitempty"`
 	// lastStep is the last step that it is known to have applied.
@@ -378,8 +408,10 @@ type LedgerEntry struct {
 	// releasedAt is when its quota was given back.
 	// +optional
 	ReleasedAt *metav1.Time `json:"releasedAt,omitempty"`
+	// outcome is how it ended.
 	// +optional
 	Outcome Outcome `json:"outcome,omitempty"`
+	// message says more about the outcome.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`
@@ -390,10 +422,13 @@ type LedgerEntry struct {
 
 // LedgerTotals add up the attempts that left the ledger.
 type LedgerTotals struct {
+	// attempts that left the ledger.
 	// +optional
 	Attempts int32 `json:"attempts,omitempty"`
+	// lostSteps of those attempts.
 	// +optional
 	LostSteps int64 `json:"lostSteps,omitempty"`
+	// runSeconds is the time from their start to their stop.
 	// +optional
 	RunSeconds int64 `json:"runSeconds,omitempty"`
 }

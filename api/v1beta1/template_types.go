@@ -17,9 +17,11 @@ type JobSetTemplate struct {
 
 // TemplateMetadata are the labels and annotations of an attempt's JobSet.
 type TemplateMetadata struct {
+	// labels of the JobSet.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64
 	Labels map[string]string `json:"labels,omitempty"`
+	// annotations of the JobSet.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64
 	Annotations map[string]string `json:"annotations,omitempty"`

@@ -94,6 +94,8 @@ func (d *Definition) Create(object *unstructured.Unstructured) (*unstructured.Un
 // one's: it has a subresource.
 func (d *Definition) Update(before, object *unstructured.Unstructured) (*unstructured.Unstructured, field.ErrorList) {
 	old, stored := d.decode(before), d.decode(object)
+	old.SetResourceVersion("1")
+	stored.SetResourceVersion("1")
 	d.strategy.PrepareForUpdate(d.request(), stored, old)
 	return stored, d.strategy.ValidateUpdate(d.request(), stored, old)
 }

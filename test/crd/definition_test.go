@@ -42,7 +42,7 @@ func TestJobs(t *testing.T) {
 			}
 			compare(t, c.Refused, errs)
 			for path, want := range c.Stored {
-				got := &unstructured.Unstructured{}
+				got := &unstructured.Unstructured{Object: map[string]any{}}
 				if err := apicases.Change(got, map[string]any{"want": want}); err != nil {
 					t.Fatal(err)
 				}
@@ -54,7 +54,8 @@ func TestJobs(t *testing.T) {
 	}
 }
 
-// compare wants each refusal once, and no other error.
+// compare wants each refusal once, and no other error. The remark that CEL rules
+// were skipped comes with errors of the schema and is none of its own.
 func compare(t *testing.T, want []apicases.Refusal, got field.ErrorList) {
 	t.Helper()
 	rest := append(field.ErrorList{}, got...)
@@ -72,6 +73,9 @@ func compare(t *testing.T, want []apicases.Refusal, got field.ErrorList) {
 		rest = append(rest[:found], rest[found+1:]...)
 	}
 	for _, err := range rest {
+		if strings.Contains(err.Detail, "some validation rules were not checked") {
+			continue
+		}
 		t.Errorf("unwanted: %v", err)
 	}
 }
