@@ -198,6 +198,7 @@ class Rank:
             if before is None:
                 self._acknowledged_at = timestamp(time.time())
         if before is None:
+            self._record(outcome.RUNNING, "a yield was asked")
             log.info("yield asked (%s): %.1f s left to commit", asked.cause, asked.left(time.monotonic()))
         self.poke()
         return True
@@ -343,6 +344,8 @@ class Rank:
         self.close()
 
     def _record(self, result: str, message: str) -> None:
+        if result == outcome.RUNNING and self.boundary.ending is not None:
+            return  # the last word is spoken
         outcome.record(
             self.env.run_dir,
             outcome.RankOutcome(
