@@ -11,8 +11,8 @@ import (
 // promises. Without the index objects it compares these, and the number and
 // bytes of the data objects; with them every data object by size and ETag.
 //
-// Read the index objects first (Index), then pass every listed object (Listed),
-// then ask for the Verdict.
+// Pass the index objects first (Index or Unreadable), if they are read, then
+// every listed object (Listed), then ask for the Verdict.
 type Completeness struct {
 	manifest *Manifest
 	prefix   string
@@ -60,13 +60,16 @@ func NewCompleteness(m *Manifest) *Completeness {
 // Prefix is where the objects are, relative to the run; it ends with a slash.
 func (c *Completeness) Prefix() string { return c.prefix }
 
-// Index takes the bytes of an index object; nil when it does not exist.
+// Unreadable takes an index object that could not be read, and why: it is
+// missing, or larger than promised. A store that does not answer is no reason.
+func (c *Completeness) Unreadable(ref IndexRef, why string) {
+	c.indexesRead++
+	c.fault(ref.Key, why)
+}
+
+// Index takes the bytes of an index object.
 func (c *Completeness) Index(ref IndexRef, data []byte) {
 	c.indexesRead++
-	if data == nil {
-		c.fault(ref.Key, "is missing")
-		return
-	}
 	sum := sha256.Sum256(data)
 	if got := hex.EncodeToString(sum[:]); got != ref.SHA256 {
 		c.fault(ref.Key, fmt.Sprintf("has SHA-256 %s..., the manifest says %s...", got[:hashDigits], clip(ref.SHA256, hashDigits)))

@@ -63,7 +63,11 @@ func (s *stored) judge(withIndexes bool) string {
 	c := NewCompleteness(&s.manifest)
 	if withIndexes {
 		for _, ref := range s.manifest.Indexes {
-			c.Index(ref, s.objects[ref.Key])
+			if data, ok := s.objects[ref.Key]; ok {
+				c.Index(ref, data)
+			} else {
+				c.Unreadable(ref, "is missing")
+			}
 		}
 	}
 	for key, data := range s.objects {

@@ -100,6 +100,9 @@ type Manifest struct {
 	// Incomplete says which object is missing or differs; empty when every
 	// object was listed with its size and ETag.
 	Incomplete string
+	// CheckedAt is when the listing began that Incomplete rests on; zero when
+	// there was none. It is as late as ListedAt where a check was asked for.
+	CheckedAt time.Time
 
 	RunID         string
 	Identity      map[string]string
