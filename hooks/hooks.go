@@ -235,7 +235,7 @@ func runOf(parent *v1beta1.ResumableTrainingJob) Run {
 		Storage:   parent.Spec.Checkpoint.Storage,
 		Namespace: parent.Namespace,
 		Name:      parent.Name,
-		RunID:     runID(parent),
+		RunID:     RunID(parent),
 	}
 	if c := run.Storage.Credentials; c != nil {
 		// By value, so that runs can be compared.
@@ -244,8 +244,8 @@ func runOf(parent *v1beta1.ResumableTrainingJob) Run {
 	return run
 }
 
-// runID is the annotation, else the one in status, else the UID.
-func runID(parent *v1beta1.ResumableTrainingJob) string {
+// RunID is the folder of a run: the annotation, else the one in status, else the UID.
+func RunID(parent *v1beta1.ResumableTrainingJob) string {
 	if id := parent.Annotations[v1beta1.AnnotationRunID]; id != "" {
 		return id
 	}

@@ -1,0 +1,163 @@
+package scenario
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+
+	yamlv3 "go.yaml.in/yaml/v3"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"sigs.k8s.io/yaml"
+)
+
+// parse reads YAML as JSON values. Duplicate keys are an error.
+func parse(text []byte) (map[string]any, error) {
+	data, err := yaml.YAMLToJSONStrict(text)
+	if err != nil {
+		return nil, err
+	}
+	var value map[string]any
+	return value, utiljson.Unmarshal(data, &value)
+}
+
+// plain turns a Go value into JSON values.
+func plain(value any) (any, error) {
+	data, err := json.Marshal(value)
+	if err != nil {
+		return nil, err
+	}
+	var p any
+	return p, utiljson.Unmarshal(data, &p)
+}
+
+func equal(a, b any) bool { return reflect.DeepEqual(a, b) }
+
+// flowWidth is how long a mapping may be to stand on one line.
+const flowWidth = 120
+
+// first are the keys that come before others, in this order.
+var first = []string{
+	"table", "rule", "why",
+	"keep", "create", "update", "delete",
+	"apiVersion", "kind", "type", "name", "namespace", "metadata",
+	"phase", "status", "reason", "message", "attempt", "step",
+	"spec",
+	"children", "patches", "launch", "catalog", "finalized", "resyncAfterSeconds", "rules",
+}
+
+// Format writes JSON values as YAML: keys in a fixed order, and what fits on one
+// line on one line.
+func Format(value any) ([]byte, error) {
+	n, err := node(value)
+	if err != nil {
+		return nil, err
+	}
+	// The outermost mapping is never on one line.
+	n.Style = 0
+	var out bytes.Buffer
+	encoder := yamlv3.NewEncoder(&out)
+	encoder.SetIndent(2)
+	if err := encoder.Encode(n); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), encoder.Close()
+}
+
+func node(value any) (*yamlv3.Node, error) {
+	n := &yamlv3.Node{}
+	switch v := value.(type) {
+	case map[string]any:
+		n.Kind = yamlv3.MappingNode
+		keys := make([]string, 0, len(v))
+		for key := range v {
+			keys = append(keys, key)
+		}
+		slices.SortFunc(keys, compareKeys)
+		for _, key := range keys {
+			below, err := node(v[key])
+			if err != nil {
+				return nil, err
+			}
+			name := &yamlv3.Node{}
+			if err := name.Encode(key); err != nil {
+				return nil, err
+			}
+			n.Content = append(n.Content, name, below)
+		}
+	case []any:
+		n.Kind = yamlv3.SequenceNode
+		for _, item := range v {
+			below, err := node(item)
+			if err != nil {
+				return nil, err
+			}
+			n.Content = append(n.Content, below)
+		}
+	default:
+		if err := n.Encode(v); err != nil {
+			return nil, err
+		}
+		return n, nil
+	}
+	if width(n) <= flowWidth || isMatchOrCondition(value) {
+		n.Style = yamlv3.FlowStyle
+	}
+	return n, nil
+}
+
+// isMatchOrCondition: these read best as a table, however long the last column.
+func isMatchOrCondition(value any) bool {
+	m, ok := value.(map[string]any)
+	if !ok {
+		return false
+	}
+	_, rule := m["rule"]
+	_, kind := m["type"]
+	_, status := m["status"].(string)
+	return rule || kind && status
+}
+
+func compareKeys(a, b string) int {
+	i, j := slices.Index(first, a), slices.Index(first, b)
+	switch {
+	case i >= 0 && j >= 0:
+		return i - j
+	case i >= 0:
+		return -1
+	case j >= 0:
+		return 1
+	}
+	return strings.Compare(a, b)
+}
+
+// width is about how long a value is on one line.
+func width(n *yamlv3.Node) int {
+	if n.Kind == yamlv3.ScalarNode {
+		if strings.Contains(n.Value, "\n") {
+			return flowWidth + 1
+		}
+		return len(n.Value)
+	}
+	total := 2
+	for _, below := range n.Content {
+		total += width(below) + 2
+	}
+	return total
+}
+
+// Reformat reads a YAML file and writes it as [Format] does.
+func Reformat(file string) ([]byte, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	value, err := parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return Format(value)
+}
