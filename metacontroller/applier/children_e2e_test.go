@@ -228,6 +228,10 @@ func TestStatement41ChildThatIsGoneIsNotBroughtBackByAnUpdate(t *testing.T) {
 			}, changes...)
 			w.parent("p", nil)
 			w.quiet()
+			w.onSync(always(answer("", `{apiVersion: exp.dev/v1, kind: Part, metadata: {name: a}, spec: {color: green}}`)))
+			w.applier.Enqueue(w.namespace, "p")
+			w.eventually("it is updated once", func() bool { return field(w.get(parts, "a"), "spec", "color") == "green" })
+			w.quiet()
 			// The child is deleted between the hook's answer and the write.
 			w.onSync(func(r *contract.SyncRequest) (*contract.SyncResponse, error) {
 				if r.Children.Get("Part.exp.dev/v1", w.namespace+"/a") == nil {

@@ -39,13 +39,19 @@ type world struct {
 	sync, finalize            func(*contract.SyncRequest) (*contract.SyncResponse, error)
 	customize                 func(*contract.CustomizeRequest) (*contract.CustomizeResponse, error)
 	syncs, finalizes, customs atomic.Int64
+	// block makes sync hang until its context ends.
+	block bool
 }
 
-func (w *world) Sync(_ context.Context, r *contract.SyncRequest) (*contract.SyncResponse, error) {
+func (w *world) Sync(ctx context.Context, r *contract.SyncRequest) (*contract.SyncResponse, error) {
 	if !w.mine(r.Parent) {
 		return nil, errors.New("another test's parent")
 	}
 	w.syncs.Add(1)
+	if w.block {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
 	w.mu.Lock()
 	f := w.sync
 	w.mu.Unlock()
