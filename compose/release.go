@@ -7,6 +7,9 @@ import (
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 )
 
+// reasonPending is the reason with which Kueue itself gives quota back.
+const reasonPending = "Pending"
+
 // release is how quota is given back: the reason that QuotaReserved=False gets,
 // and Requeued, where it is set.
 type release struct {
@@ -67,12 +70,12 @@ func (s *situation) releaseDeactivated() *release {
 	if message == "" {
 		message = "the Workload is not active"
 	}
-	return &release{reason: kueue.WorkloadPending, message: message, requeued: "False", why: kueue.WorkloadDeactivated}
+	return &release{reason: reasonPending, message: message, requeued: "False", why: kueue.WorkloadDeactivated}
 }
 
 func releaseEvicted(requeued string) func(*situation) *release {
 	return func(s *situation) *release {
-		return &release{reason: kueue.WorkloadPending, message: s.workload.condition(kueue.WorkloadEvicted).Message, requeued: requeued, why: s.evictionReason()}
+		return &release{reason: reasonPending, message: s.workload.condition(kueue.WorkloadEvicted).Message, requeued: requeued, why: s.evictionReason()}
 	}
 }
 
@@ -172,7 +175,7 @@ var queueRules = []rule[*release]{
 	{name: "StaysOnHold", when: (*situation).holding, then: nothing[*release]},
 	{name: "ShapeNotWritten", when: func(s *situation) bool { return !s.shapeCurrent() }, then: nothing[*release]},
 	{name: "BackToTheQueue", when: (*situation).onHold, then: func(s *situation) *release {
-		return &release{reason: kueue.WorkloadPending, message: "the ResumableTrainingJob may run again"}
+		return &release{reason: reasonPending, message: "the ResumableTrainingJob may run again"}
 	}},
 	{name: "Waits", when: always, then: nothing[*release]},
 }
