@@ -22,10 +22,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
-	"k8s.io/kubernetes/pkg/api/legacyscheme"
 
 	"rtj.dev/rtj/test/node/image"
 	"rtj.dev/rtj/test/node/sandbox"
@@ -100,7 +100,7 @@ func (a *agent) run(ctx context.Context) error {
 	broadcaster := record.NewBroadcaster()
 	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: a.client.CoreV1().Events("")})
 	defer broadcaster.Shutdown()
-	a.events = broadcaster.NewRecorder(legacyscheme.Scheme, corev1.EventSource{Component: "process-node", Host: a.Name})
+	a.events = broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "process-node", Host: a.Name})
 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
