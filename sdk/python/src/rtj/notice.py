@@ -137,6 +137,7 @@ class Listener:
                 return
             if self._ear.heard():
                 log.info("SIGTERM received")
+                self.poll()  # if a notice is there too, it knows the cause
                 self._sigterm(time.monotonic())
 
     def poll(self) -> None:

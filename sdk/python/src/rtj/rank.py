@@ -275,7 +275,8 @@ class Rank:
                 self._leader.wait_told(TELL_SECONDS)
             self._leader.close()
         if self._follower is not None:
-            self._follower.flush(TELL_SECONDS)
+            if self.boundary.ending is None:
+                self._follower.flush(TELL_SECONDS)
             self._follower.close()
 
     def _leave_hard(self, code: int) -> None:

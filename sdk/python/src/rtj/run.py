@@ -127,8 +127,11 @@ def plan_processes(environ: Mapping[str, str], command: list[str], asked: int) -
     if not managed:
         common["RTJ_PROCESSES_PER_POD"] = str(count)
         common["RTJ_WORLD_SIZE"] = environ.get("RTJ_WORLD_SIZE", str(count))
-        if count > 1 and "RTJ_AGREEMENT_PORT" not in environ:
-            common["RTJ_AGREEMENT_PORT"] = str(_free_port())
+        if count > 1:
+            # One for rtj, and one for the program's own communication under its usual name.
+            for name, port in zip(("RTJ_AGREEMENT_PORT", "MASTER_PORT"), _free_ports(2), strict=True):
+                common[name] = environ.get(name, str(port))
+            common["MASTER_ADDR"] = environ.get("MASTER_ADDR", "127.0.0.1")
     return [{**common, "RTJ_LOCAL_RANK": str(local)} for local in range(count)]
 
 
@@ -342,11 +345,12 @@ def _kill(child: Child, number: int) -> None:
         pass
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+def _free_ports(count: int) -> list[int]:
+    probes = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [int(probe.getsockname()[1]) for probe in probes]
+    for probe in probes:
+        probe.close()
+    return ports
 
 
 if __name__ == "__main__":

@@ -1,0 +1,224 @@
+"""Several real processes agree when to save and when to leave."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+from world import World, ended, eventually
+
+ENDLESS = "1000000"
+
+
+def trace(step: int) -> int:
+    return step * (step + 1) // 2
+
+
+def test_a_notice_ends_all_ranks_at_one_step_with_one_checkpoint(any_world: World) -> None:
+    world = any_world
+    world.begin(1, world_size=3)
+    ranks = world.start_ranks("lockstep.py", ENDLESS)
+    world.wait_for_step(3)
+    world.give_notice()
+    results = [ended(rank) for rank in ranks]
+
+    assert [r.code for r in results] == [0, 0, 0], results
+    (manifest,) = world.manifests()
+    step = manifest.step
+    for rank, result in enumerate(results):
+        assert f"rank {rank} left at {step}, trace {trace(step)}" in result.output
+    assert (manifest.world_size, manifest.yield_id, manifest.attempt) == (3, 1, 1)
+    result = world.record("result")
+    assert (result["outcome"], result["step"], result["lostSteps"]) == ("yielded", step, 0)
+    assert result["checkpoint"] == world.checkpoints()[0]
+    progress = world.record("progress")
+    assert progress["yield"]["agreedStep"] == step
+    assert progress["activity"] == "leaving"
+
+
+def test_ranks_with_steps_of_different_length_agree(world: World) -> None:
+    world.begin(1, world_size=3)
+    ranks = world.start_ranks("lockstep.py", ENDLESS, STEP_SECONDS="0.001,0.3,0.02")
+    world.wait_for_step(2)
+    world.give_notice()
+    assert [ended(rank).code for rank in ranks] == [0, 0, 0]
+    (manifest,) = world.manifests()
+    assert world.record("result")["step"] == manifest.step
+
+
+@pytest.mark.parametrize("hears", [0, 2])
+def test_a_notice_that_reaches_one_rank_only_is_enough(world: World, hears: int) -> None:
+    world.begin(1, world_size=3)
+    folders = [world.rank_control_dir(rank) for rank in range(3)]
+    ranks = [world.start_one("lockstep.py", rank, ENDLESS, RTJ_CONTROL_DIR=str(folders[rank])) for rank in range(3)]
+    world.wait_for_step(2)
+    world.give_notice(folder=folders[hears])
+    assert [ended(rank).code for rank in ranks] == [0, 0, 0]
+    assert world.record("result")["outcome"] == "yielded"
+
+
+def test_sigterm_to_one_rank_yields_the_whole_job(world: World) -> None:
+    world.begin(1, world_size=2)
+    ranks = world.start_ranks("lockstep.py", ENDLESS)
+    world.wait_for_step(2)
+    ranks[1].send_signal(signal.SIGTERM)
+    assert [ended(rank).code for rank in ranks] == [0, 0]
+    result = world.record("result")
+    assert (result["outcome"], result["lostSteps"]) == ("yielded", 0)
+    assert "Terminated" in result["message"]
+
+
+def test_two_notices_and_sigterm_make_one_yield(world: World) -> None:
+    world.begin(1, world_size=2)
+    ranks = world.start_ranks("lockstep.py", ENDLESS, STEP_SECONDS="0.5")
+    world.wait_for_step(2)
+    world.give_notice(seconds=60)
+    eventually("acknowledged", lambda: (world.progress() or {}).get("yield"))
+    world.give_notice(seconds=30, cause="Paused")
+    ranks[0].send_signal(signal.SIGTERM)
+    assert [ended(rank).code for rank in ranks] == [0, 0]
+    assert len(world.manifests()) == 1
+    assert "Preempted" in world.record("result")["message"]
+
+
+def test_a_notice_for_another_attempt_is_ignored(world: World) -> None:
+    world.begin(2, world_size=1)
+    (rank,) = world.start_ranks("lockstep.py", "60", STEP_SECONDS="0.02")
+    world.wait_for_step(1)
+    world.give_notice(attempt=1)
+    result = ended(rank)
+    assert result.code == 0
+    assert "is for attempt 1, this is attempt 2" in result.output
+    assert world.record("result")["outcome"] == "finished"
+
+
+def test_a_periodic_save_commits_while_training_goes_on(any_world: World) -> None:
+    world = any_world
+    world.environ["RTJ_CHECKPOINT_INTERVAL_SECONDS"] = "0.3"
+    world.begin(1, world_size=2)
+    ranks = world.start_ranks("lockstep.py", ENDLESS)
+    eventually("two checkpoints", lambda: len(world.checkpoints()) >= 2)
+    world.give_notice()
+    assert [ended(rank).code for rank in ranks] == [0, 0]
+    steps = [m.step for m in world.manifests()]
+    assert steps == sorted(set(steps))
+    assert [m.yield_id for m in world.manifests()] == [None] * (len(steps) - 1) + [1]
+
+
+def test_job_save_on_one_rank_saves_on_all(world: World) -> None:
+    world.begin(1, world_size=2)
+    ranks = world.start_ranks("lockstep.py", "80", SAVE_AT="10", STEP_SECONDS="0.02")
+    assert [ended(rank).code for rank in ranks] == [0, 0]
+    steps = [m.step for m in world.manifests()]
+    assert steps[-1] == 80
+    assert 10 < steps[0] < 80
+
+
+def test_a_yield_during_evaluation_is_answered_without_another_step(world: World) -> None:
+    world.begin(1, world_size=2)
+    ranks = world.start_ranks("lockstep.py", ENDLESS, EVALUATE_AT="5")
+    eventually("evaluation", lambda: (p := world.progress()) and p["activity"] == "evaluating")
+    world.give_notice()
+    assert [ended(rank).code for rank in ranks] == [0, 0]
+    (manifest,) = world.manifests()
+    assert manifest.step == 5
+
+
+def test_finish_saves_the_last_step_and_is_the_only_record_of_completion(any_world: World) -> None:
+    world = any_world
+    world.begin(1, world_size=2)
+    ranks = world.start_ranks("lockstep.py", "7")
+    assert [ended(rank).code for rank in ranks] == [0, 0]
+    (manifest,) = world.manifests()
+    assert manifest.step == 7
+    result = world.record("result")
+    assert (result["outcome"], result["step"], result["lostSteps"]) == ("finished", 7, 0)
+
+
+def test_a_rank_that_died_before_the_yield_makes_it_not_serviced(world: World) -> None:
+    world.begin(1, world_size=3)
+    ranks = world.start_ranks("lockstep.py", ENDLESS, STALL_AT="5", STALLING="1")
+    world.wait_for_step(4)
+    ranks[1].kill()
+    ranks[1].wait()
+    world.give_notice()
+    codes = [ended(ranks[0]).code, ended(ranks[2]).code]
+    assert codes == [76, 76]
+    result = world.record("result")
+    assert result["outcome"] == "yieldNotServiced"
+    assert "rank 1 is gone" in result["message"]
+    assert result["checkpoint"] is None
+
+
+def test_a_rank_that_dies_during_the_save_leaves_no_checkpoint(world: World) -> None:
+    world.begin(1, world_size=2)
+    ranks = world.start_ranks("lockstep.py", ENDLESS, KILL_IN_UPLOAD="1")
+    world.wait_for_step(3)
+    world.give_notice()
+    assert ended(ranks[1]).code == -signal.SIGKILL
+    assert ended(ranks[0]).code == 76
+    assert world.manifests() == []
+    assert world.record("result")["outcome"] == "yieldNotServiced"
+
+
+def test_a_dead_rank_0_makes_the_others_leave_with_76(world: World) -> None:
+    world.begin(1, world_size=2)
+    ranks = world.start_ranks("lockstep.py", ENDLESS, STALL_AT="5", STALLING="1")
+    world.wait_for_step(4)
+    ranks[0].kill()
+    ranks[0].wait()
+    world.give_notice()
+    assert ended(ranks[1]).code == 76
+
+
+def test_an_exception_on_one_rank_is_recorded_and_ends_the_job(world: World) -> None:
+    world.begin(1, world_size=2)
+    ranks = world.start_ranks("lockstep.py", ENDLESS, RAISE_AT="5", RAISING="1,0")
+    assert [ended(rank).code for rank in ranks] == [1, 1]
+    result = world.record("result")
+    assert (result["outcome"], result["step"]) == ("failed", 4)
+    assert "a bug in the training code" in result["message"]
+
+
+def test_a_zombie_of_an_older_attempt_cannot_join(world: World) -> None:
+    world.begin(2, world_size=2)
+    zombie = world.start_one("lockstep.py", 1, ENDLESS, RTJ_ATTEMPT="1")
+    ranks = world.start_ranks("lockstep.py", "30")
+    results = [ended(rank) for rank in ranks]
+    assert [r.code for r in results] == [0, 0]
+    assert "refused a connection: attempt is 1, here it is 2" in results[0].output
+    assert zombie.poll() is None
+    assert [m.attempt for m in world.manifests()] == [2]
+
+
+class TestASaveInFlightWhenTheNoticeComes:
+    def begin(self, world: World, **extra: str) -> list[object]:
+        world.environ["RTJ_CHECKPOINT_INTERVAL_SECONDS"] = "3600"
+        world.begin(1, world_size=2)
+        self.gate = world.folder / "gate"
+        return list(world.start_ranks("lockstep.py", ENDLESS, SAVE_AT="3", UPLOAD_GATE=str(self.gate), **extra))
+
+    def test_it_is_finished_and_a_new_one_made_when_nothing_says_that_both_do_not_fit(self, world: World) -> None:
+        ranks = self.begin(world)
+        eventually("the save has begun", lambda: world.progress() and (world.progress() or {})["step"] >= 30)
+        world.give_notice()
+        eventually("acknowledged", lambda: (world.progress() or {}).get("yield"))
+        self.gate.touch()
+        assert [ended(rank).code for rank in ranks] == [0, 0]  # type: ignore[arg-type]
+        first, second = world.manifests()
+        assert first.step < second.step
+        assert (first.yield_id, second.yield_id) == (None, 1)
+        assert world.record("result")["lostSteps"] == 0
+
+
+def test_the_yield_is_acknowledged_at_once(world: World) -> None:
+    world.begin(1, world_size=2)
+    ranks = world.start_ranks("lockstep.py", ENDLESS, STALL_AT="5", STALLING="1")
+    world.wait_for_step(4)
+    world.give_notice()
+    progress = eventually("acknowledged", lambda: (p := world.progress()) and p["yield"] and p)
+    assert progress["yield"]["id"] == 1
+    assert progress["step"] == 4
+    for rank in ranks:
+        os.kill(rank.pid, signal.SIGKILL)
