@@ -75,7 +75,7 @@ func (c *Cluster) operator() component {
 	return component{
 		name: Operator, port: port, grace: defaultGrace,
 		spec: func() (proc.Spec, error) {
-			args := append([]string{"run", "--kubeconfig=" + c.RTJKubeconfig}, c.Options.OperatorArgs...)
+			args := append([]string{"run", "--kubeconfig=" + c.RTJKubeconfig, "--http-address=" + loopback(port)}, c.Options.OperatorArgs...)
 			return proc.Spec{Name: Operator, Path: c.operatorPath(), Args: args, Dir: c.Dir}, nil
 		},
 		ready: c.answers(fmt.Sprintf("http://127.0.0.1:%d/readyz", port), ""),
