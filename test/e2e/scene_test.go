@@ -1,0 +1,158 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"rtj.dev/rtj/api/v1beta1"
+	"rtj.dev/rtj/test/harness"
+)
+
+// patience is how long one thing may take on a busy machine. Nothing is asserted
+// about it.
+const patience = 90 * time.Second
+
+// scene is a namespace with a queue in which one test plays.
+type scene struct {
+	*harness.Namespace
+	t *testing.T
+}
+
+var camel = regexp.MustCompile(`([a-z0-9])([A-Z])`)
+
+// newScene makes a namespace with a quota of GPUs. When the test ends it goes;
+// when the test failed it is described first.
+func newScene(t *testing.T, gpus int) *scene {
+	return newSceneIn(t, harness.QueueOptions{GPUs: gpus, Pool: sharedPool})
+}
+
+func newSceneIn(t *testing.T, o harness.QueueOptions) *scene {
+	t.Helper()
+	name := strings.ToLower(camel.ReplaceAllString(strings.TrimPrefix(t.Name(), "Test"), "$1-$2"))
+	if len(name) > 45 {
+		name = name[:45]
+	}
+	n, err := world.NewNamespace(t.Context(), strings.Trim(name, "-")+"-"+run, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &scene{n, t}
+	t.Cleanup(s.end)
+	return s
+}
+
+func (s *scene) end() {
+	// The test's own context has ended.
+	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
+	defer cancel()
+	if s.t.Failed() {
+		s.t.Logf("what there is to see:\n%s", s.Report(ctx))
+		if os.Getenv(envKeep) != "" {
+			return
+		}
+	}
+	if err := s.Delete(ctx); err != nil {
+		s.t.Error(err)
+		return
+	}
+	if err := harness.Until(ctx, 2*patience, "namespace "+s.Name+" is gone", s.Gone); err != nil {
+		s.t.Error(err)
+	}
+}
+
+// must ends the test on an error.
+func (s *scene) must(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *scene) create(j harness.Job) {
+	s.t.Helper()
+	s.must(s.Create(s.t.Context(), j))
+}
+
+func (s *scene) patch(job, patch string) {
+	s.t.Helper()
+	s.must(s.PatchJob(s.t.Context(), job, patch))
+}
+
+func (s *scene) job(name string) *v1beta1.ResumableTrainingJob {
+	s.t.Helper()
+	j, err := s.Job(s.t.Context(), name)
+	s.must(err)
+	return j
+}
+
+// until waits for something to be so of a job.
+func (s *scene) until(name, what string, so func(*v1beta1.ResumableTrainingJob) bool) *v1beta1.ResumableTrainingJob {
+	s.t.Helper()
+	return s.untilLong(patience, name, what, so)
+}
+
+func (s *scene) untilLong(limit time.Duration, name, what string, so func(*v1beta1.ResumableTrainingJob) bool) *v1beta1.ResumableTrainingJob {
+	s.t.Helper()
+	j, err := s.UntilJob(s.t.Context(), name, limit, what, so)
+	s.must(err)
+	return j
+}
+
+// untilPhase waits for a phase, and fails at once in a terminal one that is another.
+func (s *scene) untilPhase(name string, phase v1beta1.Phase) *v1beta1.ResumableTrainingJob {
+	s.t.Helper()
+	j := s.until(name, "phase "+string(phase), harness.InPhase(phase, v1beta1.PhaseSucceeded, v1beta1.PhaseFailed))
+	if j.Status.Phase != phase {
+		s.t.Fatalf("%s: want phase %s, is %s", name, phase, harness.Standing(j))
+	}
+	return j
+}
+
+// untilAttempt waits until an attempt or a later one trains.
+func (s *scene) untilAttempt(name string, attempt int32) *v1beta1.ResumableTrainingJob {
+	s.t.Helper()
+	j := s.until(name, "attempt trains", func(j *v1beta1.ResumableTrainingJob) bool {
+		return j.Status.Phase.Terminal() || j.Status.Phase == v1beta1.PhaseRunning && j.Status.Attempt >= attempt
+	})
+	if j.Status.Phase.Terminal() {
+		s.t.Fatalf("%s: attempt %d does not train: %s", name, attempt, harness.Standing(j))
+	}
+	return j
+}
+
+// untilStep waits until an attempt's workers report a step.
+func (s *scene) untilStep(name string, attempt int32, step int64) {
+	s.t.Helper()
+	job := s.job(name)
+	s.must(harness.Until(s.t.Context(), patience, name+": a step is made", func(ctx context.Context) (bool, string, error) {
+		p, err := s.Progress(ctx, job, attempt)
+		if err != nil || p == nil {
+			return false, "no progress is reported", err
+		}
+		return p.Step >= step, p.Activity, nil
+	}))
+}
+
+// succeeds waits for Succeeded and compares the loss curve with that of an
+// uninterrupted run.
+func (s *scene) succeeds(j harness.Job) *v1beta1.ResumableTrainingJob {
+	s.t.Helper()
+	job := s.untilLong(2*patience, j.Name, "the end", func(j *v1beta1.ResumableTrainingJob) bool { return j.Status.Phase.Terminal() })
+	if job.Status.Phase != v1beta1.PhaseSucceeded {
+		s.t.Fatalf("%s: want Succeeded, is %s", j.Name, harness.Standing(job))
+	}
+	want, err := harness.Reference(s.t.Context(), s.Options.Root, j)
+	s.must(err)
+	got, err := s.Curve(s.t.Context(), job)
+	s.must(err)
+	if err := harness.SameCurve(want, got); err != nil {
+		s.t.Errorf("%s: %v", j.Name, err)
+	}
+	return job
+}

@@ -1,0 +1,101 @@
+package harness
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Write is one request that changed something, or tried to.
+type Write struct {
+	At          time.Time
+	Verb        string
+	Resource    string
+	Subresource string
+	Namespace   string
+	Name        string
+	Code        int
+}
+
+func (w Write) String() string {
+	resource := w.Resource
+	if w.Subresource != "" {
+		resource += "/" + w.Subresource
+	}
+	line := fmt.Sprintf("%-6s %-32s %s", w.Verb, resource, w.Name)
+	if w.Code >= 300 {
+		line += fmt.Sprintf(" (answered %d)", w.Code)
+	}
+	return line
+}
+
+// rtjUser is who RTJ's own clients are.
+const rtjUser = "rtj"
+
+// Writes are what RTJ's own clients wrote into a namespace in a span of time,
+// from the API server's audit log. Dry runs are left out: they write nothing.
+func (n *Namespace) Writes(from, to time.Time) ([]Write, error) {
+	files, err := filepath.Glob(strings.TrimSuffix(n.AuditLog, ".log") + "*.log")
+	if err != nil {
+		return nil, err
+	}
+	var all []Write
+	for _, file := range files {
+		if err := readAudit(file, func(e *auditEvent) {
+			if e.User.Username != rtjUser || e.ObjectRef.Namespace != n.Name || strings.Contains(e.RequestURI, "dryRun=") ||
+				e.RequestReceivedTimestamp.Before(from) || !e.RequestReceivedTimestamp.Before(to) ||
+				!slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, e.Verb) {
+				return
+			}
+			all = append(all, Write{
+				At: e.RequestReceivedTimestamp, Verb: e.Verb, Resource: e.ObjectRef.Resource, Subresource: e.ObjectRef.Subresource,
+				Namespace: e.ObjectRef.Namespace, Name: e.ObjectRef.Name, Code: e.ResponseStatus.Code,
+			})
+		}); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(all, func(a, b Write) int { return a.At.Compare(b.At) })
+	return all, nil
+}
+
+type auditEvent struct {
+	Verb       string `json:"verb"`
+	RequestURI string `json:"requestURI"`
+	User       struct {
+		Username string `json:"username"`
+	} `json:"user"`
+	ObjectRef struct {
+		Resource    string `json:"resource"`
+		Subresource string `json:"subresource"`
+		Namespace   string `json:"namespace"`
+		Name        string `json:"name"`
+	} `json:"objectRef"`
+	ResponseStatus struct {
+		Code int `json:"code"`
+	} `json:"responseStatus"`
+	RequestReceivedTimestamp time.Time `json:"requestReceivedTimestamp"`
+}
+
+func readAudit(file string, each func(*auditEvent)) error {
+	f, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 4<<20)
+	for lines.Scan() {
+		var e auditEvent
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			continue // the last line may be written just now
+		}
+		each(&e)
+	}
+	return lines.Err()
+}
