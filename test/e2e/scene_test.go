@@ -156,3 +156,39 @@ func (s *scene) succeeds(j harness.Job) *v1beta1.ResumableTrainingJob {
 	}
 	return job
 }
+
+// yielded checks that an attempt was asked to end for a cause, committed, and
+// lost no step.
+func (s *scene) yielded(job *v1beta1.ResumableTrainingJob, attempt int32, cause v1beta1.YieldCause) {
+	s.t.Helper()
+	e := harness.Ledger(job, attempt)
+	switch {
+	case e == nil:
+		s.t.Errorf("%s: attempt %d is not in the ledger", job.Name, attempt)
+	case e.YieldCause != cause || e.Outcome != v1beta1.OutcomeYielded:
+		s.t.Errorf("%s: attempt %d: want %s for %s, it is %s for %s", job.Name, attempt, v1beta1.OutcomeYielded, cause, e.Outcome, e.YieldCause)
+	case e.AcknowledgedAt == nil || e.CommittedStep == nil || e.LostSteps == nil || e.StoppedAt == nil:
+		s.t.Errorf("%s: the account of attempt %d is incomplete: %+v", job.Name, attempt, *e)
+	case *e.LostSteps != 0:
+		s.t.Errorf("%s: attempt %d lost %d steps", job.Name, attempt, *e.LostSteps)
+	}
+}
+
+// resumed checks that an attempt went on exactly where the one before committed
+// last, by the account in status and by the workers' own record.
+func (s *scene) resumed(job *v1beta1.ResumableTrainingJob, attempt int32) {
+	s.t.Helper()
+	before, e := harness.Ledger(job, attempt-1), harness.Ledger(job, attempt)
+	if before == nil || e == nil || before.CommittedStep == nil {
+		s.t.Errorf("%s: the ledger lacks attempts %d and %d", job.Name, attempt-1, attempt)
+		return
+	}
+	if e.RestoredFrom == "" || e.RestoredStep != *before.CommittedStep {
+		s.t.Errorf("%s: attempt %d restored step %d (%s), attempt %d committed %d", job.Name, attempt, e.RestoredStep, e.RestoredFrom, attempt-1, *before.CommittedStep)
+	}
+	start, err := s.Started(s.t.Context(), job, attempt)
+	s.must(err)
+	if start == nil || start.Restore == nil || start.Restore.Checkpoint != e.RestoredFrom || start.Restore.Step != e.RestoredStep {
+		s.t.Errorf("%s: attempt %d was to restore %s, its start record says %+v", job.Name, attempt, e.RestoredFrom, start)
+	}
+}
