@@ -6,6 +6,7 @@ import os
 import signal
 
 import pytest
+
 from world import World, ended, eventually
 
 ENDLESS = "1000000"
@@ -21,13 +22,13 @@ def test_a_notice_ends_all_ranks_at_one_step_with_one_checkpoint(any_world: Worl
     ranks = world.start_ranks("lockstep.py", ENDLESS)
     world.wait_for_step(3)
     world.give_notice()
-    results = [ended(rank) for rank in ranks]
+    ends = [ended(rank) for rank in ranks]
 
-    assert [r.code for r in results] == [0, 0, 0], results
+    assert [end.code for end in ends] == [0, 0, 0], ends
     (manifest,) = world.manifests()
     step = manifest.step
-    for rank, result in enumerate(results):
-        assert f"rank {rank} left at {step}, trace {trace(step)}" in result.output
+    for rank, end in enumerate(ends):
+        assert f"rank {rank} left at {step}, trace {trace(step)}" in end.output
     assert (manifest.world_size, manifest.yield_id, manifest.attempt) == (3, 1, 1)
     result = world.record("result")
     assert (result["outcome"], result["step"], result["lostSteps"]) == ("yielded", step, 0)

@@ -86,15 +86,29 @@ def restore(
 
     total = checkpoint.read(wanted)
     values: dict[str, dict[str, Any]] = {component: {} for component in stored_components}
+    generators: list[tuple[str, str, Any, bytearray, str | None]] = []
     for component, name, leaf, data, encoding in read:
+        values[component][name] = leaf
+        if data is not None and tree.is_generator(leaf):
+            generators.append((component, name, leaf, data, encoding))
+        elif data is not None:
+            values[component][name] = _value(component, name, leaf, data, encoding)
+    for component in stored_components:
         try:
-            values[component][name] = leaf if data is None else tree.value(leaf, data, encoding)
+            tree.rebuild(state[component], values[component])
         except (ValueError, TypeError, KeyError) as err:
-            raise StateMismatchError(f"restore: {component}/{name} does not fit: {err}") from err
+            raise StateMismatchError(f"restore: component {component} does not fit: {err}") from err
     # Positioning a loader may draw random numbers, so generators come after everything else.
-    for component in sorted(stored_components, key=lambda name: name == "rng"):
-        tree.rebuild(state[component], values[component])
+    for component, name, leaf, data, encoding in generators:
+        _value(component, name, leaf, data, encoding)
     return total
+
+
+def _value(component: str, name: str, leaf: Any, data: bytearray, encoding: str | None) -> Any:
+    try:
+        return tree.value(leaf, data, encoding)
+    except (ValueError, TypeError, KeyError) as err:
+        raise StateMismatchError(f"restore: {component}/{name} does not fit: {err}") from err
 
 
 def _components(manifest: Manifest, state: Mapping[str, Any], placements: Mapping[str, Placement]) -> list[str]:

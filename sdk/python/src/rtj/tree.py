@@ -34,8 +34,8 @@ def item(component: str, name: str, leaf: Any) -> LiveItem:
     where = f"{component}/{name}"
     numpy = _numpy()
     if numpy is not None and isinstance(leaf, (numpy.ndarray, numpy.generic)):
+        _check_dtype(leaf, where)
         array = numpy.asarray(leaf)
-        _check_dtype(array, where)
         if array.ndim == 0 or not array.flags.c_contiguous:
             # A contiguous copy now: of a value this small, or of a view, later ones would cost more.
             array = numpy.array(array, order="C", ndmin=1).reshape(array.shape)
@@ -153,10 +153,11 @@ def _is_leaf(value: Any) -> bool:
     numpy = _numpy()
     if numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic)):
         return True
-    return isinstance(value, (bytes, bytearray)) or _is_generator(value) or _is_json(value)
+    return isinstance(value, (bytes, bytearray)) or is_generator(value) or _is_json(value)
 
 
-def _is_generator(value: Any) -> bool:
+def is_generator(value: Any) -> bool:
+    """Whether a leaf is a random generator, which is restored in place."""
     numpy = _numpy()
     return isinstance(value, random.Random) or (
         numpy is not None and isinstance(value, (numpy.random.Generator, numpy.random.RandomState))

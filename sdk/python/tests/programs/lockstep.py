@@ -1,7 +1,7 @@
 """A rank that trains in lock-step with the others; the environment says what is special about it.
 
-Its state says which steps were applied, so that a restored one can be checked exactly: ``trace`` is the sum over
-all steps s of s, ``draws`` are this rank's random numbers.
+Its state says which steps were applied, so that a restored one can be checked exactly: ``trace`` is the sum of
+the numbers of all steps.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import time
 from pathlib import Path
 
 import numpy as np
-from allreduce import AllReduce
 
 import rtj
+from allreduce import AllReduce
 from rtj.stores import RetryingStore
 
 RANK = int(os.environ["RTJ_POD_INDEX"])
@@ -51,8 +51,8 @@ def main() -> None:
     slow_uploads()
     job = rtj.start(total_steps=total)
     rng = np.random.default_rng([7, job.rank])
-    state = {"model": {"trace": np.zeros(3)}, "optimizer": {"t": 0}, "rng": rng, "data": {"draws": 0}}
-    state = job.restore(state)
+    trace, optimizer = np.zeros(3), {"t": 0}
+    state = job.restore({"model": {"trace": trace}, "optimizer": optimizer, "rng": rng})
     ranks = AllReduce(
         job.rank, job.world_size, job.attempt, leader="127.0.0.1", port=int(os.environ["MASTER_PORT"]), own="127.0.0.1"
     )
@@ -63,8 +63,8 @@ def main() -> None:
             rng.normal()
             time.sleep(of_rank("STEP_SECONDS", "0.01"))
             ranks.sum(np.ones(1))
-            state["model"]["trace"] += step  # type: ignore[call-overload,index]
-            state["optimizer"]["t"] = step  # type: ignore[call-overload,index]
+            trace += step
+            optimizer["t"] = step
             if step == int(os.environ.get("RAISE_AT", "-1")) and of_rank("RAISING") > 0:
                 raise RuntimeError("a bug in the training code")
             if step == int(os.environ.get("STALL_AT", "-1")) and of_rank("STALLING") > 0:
@@ -78,7 +78,7 @@ def main() -> None:
                     time.sleep(0.01)
         job.finish()
     finally:
-        print(f"rank {job.rank} left at {job.steps}, trace {state['model']['trace'][0]:.0f}", flush=True)  # type: ignore[call-overload,index]
+        print(f"rank {job.rank} left at {job.steps}, trace {trace[0]:.0f}", flush=True)
         ranks.close()
 
 

@@ -13,7 +13,16 @@ from rtj.errors import NotFoundError, StoreRefusedError, StoreUnavailableError
 from rtj.stores.interface import Bytes, Entry
 
 # What a full, read-only or forbidden disk says: no use to try again soon.
-_PERMANENT = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EFBIG}
+_PERMANENT = {
+    errno.EEXIST,
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EROFS,
+    errno.EACCES,
+    errno.EPERM,
+    errno.ENOTDIR,
+    errno.EFBIG,
+}
 
 
 class FolderStore:
