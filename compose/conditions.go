@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 
 	"rtj.dev/rtj/api/v1beta1"
 )
@@ -42,7 +41,7 @@ func (s *situation) quotaCondition() {
 	case s.workload.reserved():
 		s.condition(v1beta1.ConditionQuotaReserved, true, v1beta1.ReasonQuotaReserved, "by Workload "+s.workload.Meta.Name)
 	default:
-		s.condition(v1beta1.ConditionQuotaReserved, false, v1beta1.ReasonWaitingForQuota, s.workload.condition(kueue.WorkloadQuotaReserved).Message)
+		s.condition(v1beta1.ConditionQuotaReserved, false, v1beta1.ReasonWaitingForQuota, "by Workload "+s.workload.Meta.Name)
 	}
 }
 
@@ -113,6 +112,16 @@ func (s *situation) condition(kind string, value bool, reason, message string) {
 		}
 	}
 	s.next.Conditions = append(s.next.Conditions, now)
+}
+
+// readyReason is the reason of the Ready condition as observed.
+func (s *situation) readyReason() string {
+	for _, c := range s.was.Conditions {
+		if c.Type == v1beta1.ConditionReady {
+			return c.Reason
+		}
+	}
+	return ""
 }
 
 // readyMessage is the message of the Ready condition as observed.

@@ -19,7 +19,7 @@ func (s *situation) endAttempt() {
 		{name: "NotYetSeen", when: func(s *situation) bool { return s.attempt.jobset == nil && s.was.Attempt < s.attempt.number }, then: no},
 		{name: "JobSetGone", when: func(s *situation) bool { return s.attempt.jobset == nil && s.attempt.drained() }, then: yes},
 		{name: "JobsLeftBehind", when: func(s *situation) bool { return s.attempt.jobset == nil }, then: no},
-		{name: "NeverStartedAndAdmissionLost", when: func(s *situation) bool { return !s.attempt.ran() && !s.claimed() }, then: yes},
+		{name: "WithdrawnBeforeItStarted", when: func(s *situation) bool { return !s.attempt.ran() && !(s.claimed() && s.mayStart()) }, then: yes},
 		{name: "NeverStarted", when: func(s *situation) bool { return !s.attempt.ran() }, then: no},
 		{name: "Drained", when: func(s *situation) bool { return s.attempt.drained() }, then: yes},
 		{name: "Forced", when: (*situation).forceDue, then: (*situation).force},
@@ -36,7 +36,7 @@ func (s *situation) endAttempt() {
 	}
 	s.next.LastEnd = &v1beta1.AttemptEnd{Attempt: s.attempt.number, At: at, ObservedBy: s.Observer}
 	if entry := s.ledgerEntry(s.attempt.number); entry != nil {
-		entry.StoppedAt = at.DeepCopy()
+		entry.StoppedAt = timePtr(at.Time)
 	}
 }
 

@@ -48,6 +48,7 @@ func (s *situation) hold(reason, message string) {
 	at := metav1.NewTime(s.Now.UTC())
 	until := metav1.NewTime(s.Now.Add(doubled(firstHold, count)).UTC())
 	s.next.Hold = &v1beta1.HoldStatus{Reason: reason, Message: clip(message, 1024), Since: at, Until: &until, Count: count}
+	s.wakeAt(until.Time)
 }
 
 // reviewHold lifts or extends the hold that stands. One that is over stays in

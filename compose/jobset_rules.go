@@ -40,7 +40,7 @@ var attemptJobSets = []rule[*Child]{
 	{name: "GivenUp", when: func(s *situation) bool { return s.forced(s.attempt.number) }, then: nothing[*Child]},
 	{name: "StartsNow", when: (*situation).startsNow, then: (*situation).startJobSet},
 	{name: "ClaimedAndWaits", when: func(s *situation) bool { return s.unstarted() && s.claimed() && s.mayStart() }, then: (*situation).keepJobSet},
-	{name: "NeverStarted", when: (*situation).unstarted, then: nothing[*Child]},
+	{name: "NeverStarted", when: func(s *situation) bool { return !s.attempt.ran() }, then: nothing[*Child]},
 	{name: "EndNotRemembered", when: func(s *situation) bool { return !s.deleting && !s.endStands() }, then: (*situation).keepJobSet},
 	{name: "KeptForItsLogs", when: func(s *situation) bool { return !s.deleting && !s.spec.Suspend && keepsLogs(s.next.LastEnd.Outcome) }, then: (*situation).keepJobSet},
 	{name: "Ended", when: always, then: nothing[*Child]},

@@ -38,7 +38,7 @@ var launches = []rule[launch]{
 	{name: "AttemptNotEnded", when: func(s *situation) bool { return s.attempt != nil && !s.ended() }, then: (*situation).launchClaimed},
 	{name: "VerdictPending", when: func(s *situation) bool { return !s.judged() }, then: waits(v1beta1.ReasonVerdictPending)},
 	{name: "EndsHere", when: (*situation).endsHere, then: waits("")},
-	{name: "EndNotRemembered", when: func(s *situation) bool { return s.attempt != nil && !s.endStands() }, then: waits(v1beta1.ReasonVerdictPending)},
+	{name: "EndNotRemembered", when: func(s *situation) bool { return s.attempt != nil && !s.endStands() }, then: (*situation).launchSoon},
 	{name: "NoAdmission", when: func(s *situation) bool { return !s.workload.reserved() }, then: waits("")},
 	{name: "AdmissionGoes", when: (*situation).admissionGoes, then: waits("")},
 	{name: "BackOff", when: func(s *situation) bool { return s.holding() && keepsAdmission(s.next.Hold) }, then: (*situation).launchBackOff},
@@ -74,6 +74,14 @@ func (s *situation) launchClaimed() launch {
 		return s.prepare(s.attempt.number)
 	}
 	return launch{}
+}
+
+// launchSoon: the end and what follows from it are written into status first.
+func (s *situation) launchSoon() launch {
+	if s.holding() && keepsAdmission(s.next.Hold) {
+		return s.launchBackOff()
+	}
+	return launch{reason: v1beta1.ReasonAdmitted}
 }
 
 func (s *situation) launchBackOff() launch {
@@ -175,9 +183,8 @@ func (s *situation) prepare(n int32) launch {
 		return s.unusable(v1beta1.ReasonAdmissionUnusable, err.Error())
 	}
 	restore := s.choose().Selected
-	want := launch{number: n, reason: v1beta1.ReasonCreatingJobSet}
+	want := launch{number: n, reason: v1beta1.ReasonAdmitted}
 	if j := s.prepared; j != nil && s.usable(j, n) {
-		want.reason = v1beta1.ReasonClaiming
 		want.wanted = &Child{APIVersion: jobSetAPI, Kind: jobSetKind, Name: j.Meta.Name, Observed: j.Raw}
 		return want
 	}

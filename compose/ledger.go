@@ -36,11 +36,12 @@ func (s *situation) noteAttempt() {
 		s.openAccount(a)
 		entry = s.ledgerEntry(a.number)
 	}
-	if a.ran() && entry.StartedAt == nil {
-		entry.StartedAt = timePtr(s.startedAt(a))
-	}
 	if entry.ReadyAt == nil && a.ran() && a.allReady() {
 		entry.ReadyAt = timePtr(s.Now)
+	}
+	// That it started is known from the JobSet, so it alone is not worth a write.
+	if a.ran() && entry.StartedAt == nil && (entry.ReadyAt != nil || s.yield != nil || a.drained()) {
+		entry.StartedAt = timePtr(s.startedAt(a))
 	}
 }
 
@@ -101,10 +102,6 @@ func (s *situation) noteYield() {
 	if entry.YieldAskedAt == nil {
 		entry.YieldAskedAt, entry.YieldCause = timePtr(s.yield.issuedAt), s.yield.cause
 	}
-	if p := s.records().Progress; entry.AcknowledgedAt == nil && s.acknowledged() {
-		at := metav1.NewTime(p.Yield.AcknowledgedAt.UTC())
-		entry.AcknowledgedAt = &at
-	}
 }
 
 // noteRecords brings what the workers wrote about the current attempt into its
@@ -124,6 +121,9 @@ func (s *situation) noteRecords(everything bool) {
 	}
 	if !everything {
 		return
+	}
+	if p := r.Progress; p != nil && p.Yield != nil && p.Yield.ID == entry.Attempt && p.Yield.AcknowledgedAt != nil {
+		entry.AcknowledgedAt = timePtr(*p.Yield.AcknowledgedAt)
 	}
 	committed, at := entry.RestoredStep, time.Time{}
 	for i := range s.Catalog.Manifests {

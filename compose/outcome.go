@@ -22,8 +22,8 @@ const foreignClockMargin = 30 * time.Second
 // outcomes is the verdict on an ended attempt, read after everything that it
 // committed can be seen.
 var outcomes = []rule[v1beta1.Outcome]{
-	{name: "ResultFinished", when: result(checkpoint.ResultFinished), then: outcome(v1beta1.OutcomeFinished)},
 	{name: "NeverStarted", when: func(s *situation) bool { return !s.started() }, then: outcome(v1beta1.OutcomeDisrupted)},
+	{name: "ResultFinished", when: result(checkpoint.ResultFinished), then: outcome(v1beta1.OutcomeFinished)},
 	{name: "YieldAsked", when: func(s *situation) bool { return s.yield != nil }, then: outcome(v1beta1.OutcomeYielded),
 		why: func(s *situation) string { return string(s.yield.cause) }},
 	{name: "ResultYielded", when: func(s *situation) bool {
@@ -55,13 +55,9 @@ func result(want string) func(*situation) bool {
 	}
 }
 
-// started reports whether the current attempt may have run: whoever starts it
-// does so only after status has the attempt, and notes it here when it is seen.
-func (s *situation) started() bool {
-	entry := s.ledgerEntry(s.attempt.number)
-	return s.attempt.ran() || s.attempt.jobset == nil && (entry == nil || entry.StartedAt != nil) ||
-		s.Catalog.HasRecords(s.attempt.number)
-}
+// started reports whether the current attempt may have run: its JobSet did, or
+// is gone, so that nobody can tell.
+func (s *situation) started() bool { return s.attempt.jobset == nil || s.attempt.ran() }
 
 func (s *situation) exited(code int) bool {
 	got, ok := s.attempt.exitCode()
@@ -81,6 +77,10 @@ func (s *situation) readAfterEnd() time.Time {
 		return time.Time{}
 	}
 	at := s.next.LastEnd.At.Time
+	if s.was.LastEnd != nil && s.was.LastEnd.Attempt == s.next.LastEnd.Attempt {
+		// The API keeps whole seconds, cut off.
+		at = at.Add(time.Second)
+	}
 	if s.next.LastEnd.ObservedBy != s.Observer {
 		at = at.Add(foreignClockMargin)
 	}
@@ -96,6 +96,9 @@ func (s *situation) judge() {
 	switch {
 	case s.deleting:
 		s.setOutcome(v1beta1.OutcomeYielded)
+		return
+	case !s.started():
+		s.setOutcome(first(s, "outcome", outcomes))
 		return
 	case !s.catalogSince(s.readAfterEnd()):
 		return
@@ -135,17 +138,30 @@ func (s *situation) setOutcome(o v1beta1.Outcome) {
 	}
 }
 
+// outcomeMessage is one line for a person; the workers' own comes first.
 func (s *situation) outcomeMessage(o v1beta1.Outcome) string {
 	if r := s.records().Result; r != nil && r.Message != "" {
 		return r.Message
 	}
-	if !s.started() {
+	if entry := s.ledgerEntry(s.attempt.number); entry != nil && entry.Message != "" {
+		return entry.Message
+	}
+	if text := s.attempt.failureMessage(); text != "" && o != v1beta1.OutcomeYielded {
+		return text
+	}
+	switch {
+	case !s.started():
 		return "never started: its admission was lost before"
-	}
-	if o == v1beta1.OutcomeYielded && s.yield != nil {
+	case o == v1beta1.OutcomeYielded && s.yield != nil:
 		return "asked to end: " + string(s.yield.cause)
+	case o == v1beta1.OutcomeCompletedWithoutResult:
+		return "its processes exited with 0 and never called finish()"
+	case s.attempt.jobset == nil:
+		return "its JobSet was deleted by someone else"
+	case s.sawPodsEnding():
+		return "pods of it were ended by someone else"
 	}
-	return s.attempt.failureMessage()
+	return string(o)
 }
 
 func clip(text string, limit int) string {

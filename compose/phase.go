@@ -34,13 +34,15 @@ var phases = []rule[standing]{
 	{name: "OlderAttemptRuns", when: (*situation).olderRuns, then: at(v1beta1.PhaseDraining, v1beta1.ReasonJobSetStarting, "an older attempt has not ended")},
 	{name: "Deleted", when: func(s *situation) bool { return s.deleting }, then: at(v1beta1.PhaseDraining, string(v1beta1.CauseDeleted), "the quota is given back")},
 	{name: "GoesBack", when: (*situation).releasing, then: (*situation).releasingStanding},
+	{name: "GivenUp", when: (*situation).leftoverHoldsQuota, then: (*situation).givenUpStanding},
 	{name: "Paused", when: func(s *situation) bool { return s.spec.Suspend && !s.live() }, then: at(v1beta1.PhasePaused, v1beta1.ReasonPaused, "suspended; nothing runs and no quota is held; set spec.suspend to false to go on")},
 	{name: "Trains", when: func(s *situation) bool { return s.live() && s.trains() }, then: (*situation).training},
 	{name: "Restores", when: func(s *situation) bool { return s.live() && s.attempt.allReady() }, then: (*situation).restoring},
 	{name: "PodsNotReady", when: (*situation).live, then: (*situation).podsNotReady},
-	{name: "Claimed", when: (*situation).claimedButIdle, then: at(v1beta1.PhaseStarting, v1beta1.ReasonJobSetStarting, "the attempt is claimed; its JobSet starts next")},
+	{name: "Claimed", when: (*situation).claimedButIdle, then: (*situation).podsNotReady},
 	{name: "Deactivated", when: func(s *situation) bool { return s.workload != nil && !s.workload.active() }, then: (*situation).deactivated},
 	{name: "AdmissionChecks", when: func(s *situation) bool { return s.workload.reserved() && !s.workload.admitted() }, then: at(v1beta1.PhaseQueued, v1beta1.ReasonAwaitingAdmissionChecks, "quota is reserved; admission checks are not ready yet")},
+	{name: "GoesUnused", when: (*situation).goesUnused, then: (*situation).unusedStanding},
 	{name: "Launches", when: func(s *situation) bool { return s.workload.reserved() }, then: (*situation).launching},
 	{name: "OnHold", when: func(s *situation) bool { return s.workload != nil && s.holding() }, then: held(v1beta1.PhaseQueued)},
 	{name: "Waits", when: func(s *situation) bool { return s.workload != nil }, then: (*situation).queued},
@@ -87,11 +89,8 @@ func (s *situation) restoreMessage() standing {
 
 func (s *situation) yielding() standing {
 	message := fmt.Sprintf("attempt %d was asked to end: %s", s.attempt.number, s.yield.forPeople())
-	switch {
-	case s.attempt.jobset.suspended():
-		message += "; its workers were stopped, pods are left"
-	case s.acknowledged():
-		message += "; the workers know"
+	if s.next.Yield.SuspendedAt != nil {
+		message += "; its workers were stopped"
 	}
 	return standing{phase: v1beta1.PhaseDraining, reason: string(s.yield.cause), message: message}
 }
@@ -110,18 +109,54 @@ func (s *situation) releasing() bool {
 	if !s.workload.reserved() || s.live() {
 		return false
 	}
-	return s.spec.Suspend || s.workload.evicted() || !s.workload.active() || s.launch.release
+	if s.spec.Suspend {
+		return true
+	}
+	return s.attempt != nil && s.claimed() && (s.workload.evicted() || !s.workload.active())
+}
+
+// leftoverHoldsQuota: an attempt was given up, and its Workload's quota goes.
+func (s *situation) leftoverHoldsQuota() bool {
+	for _, w := range s.leftover {
+		if w.reserved() {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *situation) givenUpStanding() standing {
+	reason := v1beta1.CauseAdmissionLost
+	if s.was.Yield != nil {
+		reason = s.was.Yield.Cause
+	}
+	return standing{phase: v1beta1.PhaseDraining, reason: string(reason), message: "the attempt was given up; its quota is given back, and another Workload takes its place"}
+}
+
+// goesUnused: an admission goes back that no attempt used, or that the next one
+// cannot use.
+func (s *situation) goesUnused() bool {
+	return s.workload.reserved() && (s.workload.evicted() || s.launch.release)
+}
+
+func (s *situation) unusedStanding() standing {
+	if s.launch.release {
+		return standing{phase: v1beta1.PhaseQueued, reason: s.launch.reason, message: s.launch.message, stalled: needsPerson[s.launch.reason]}
+	}
+	return s.requeuedStanding()
+}
+
+func (s *situation) requeuedStanding() standing {
+	return standing{phase: v1beta1.PhaseQueued, reason: v1beta1.ReasonRequeued, message: fmt.Sprintf("evicted by Kueue (%s), waits for quota again", s.evictionReason())}
 }
 
 func (s *situation) releasingStanding() standing {
-	reason := s.launch.reason
+	reason := v1beta1.ReasonDeactivated
 	switch {
 	case s.spec.Suspend:
 		reason = v1beta1.ReasonPaused
 	case s.workload.evicted():
 		reason = string(s.evictionCause())
-	case !s.workload.active():
-		reason = v1beta1.ReasonDeactivated
 	}
 	return standing{phase: v1beta1.PhaseDraining, reason: reason, message: "nothing runs; the quota is given back once no pod is left"}
 }
@@ -138,9 +173,6 @@ func (s *situation) restoring() standing {
 }
 
 func (s *situation) podsNotReady() standing {
-	if s.was.Phase == v1beta1.PhaseRunning && s.trains() {
-		return s.training()
-	}
 	return standing{phase: v1beta1.PhaseStarting, reason: v1beta1.ReasonPodsNotReady, message: fmt.Sprintf("attempt %d: not all pods are ready", s.attempt.number)}
 }
 
@@ -152,11 +184,14 @@ func (s *situation) deactivated() standing {
 
 func (s *situation) launching() standing {
 	st := standing{phase: v1beta1.PhaseStarting, reason: s.launch.reason, message: s.launch.message}
-	if st.reason == "" {
+	if st.reason == "" || st.reason == v1beta1.ReasonChoosingCheckpoint {
 		st.reason = v1beta1.ReasonAdmitted
 	}
 	if st.message == "" {
 		st.message = "admitted; the next attempt is prepared"
+		if st.reason == v1beta1.ReasonVerdictPending {
+			st.message = fmt.Sprintf("attempt %d ended; the store is read for how", s.attempt.number)
+		}
 	}
 	st.stalled = needsPerson[st.reason]
 	return st
@@ -201,8 +236,7 @@ func (s *situation) queued() standing {
 	case !s.queuesActive():
 		st.reason = v1beta1.ReasonQueueStopped
 	case s.workload.evicted():
-		st.reason = v1beta1.ReasonRequeued
-		st.message = fmt.Sprintf("evicted by Kueue (%s), waits for quota again", s.evictionReason())
+		return s.requeuedStanding()
 	}
 	return st
 }

@@ -54,8 +54,8 @@ func (s *situation) trains() bool {
 // mirror brings progress and checkpoints into status: at transitions, and else
 // at most once a minute, so that a job that only makes progress costs one write
 // a minute.
-func (s *situation) mirror() {
-	transition := s.next.Phase != s.was.Phase || s.next.Attempt != s.was.Attempt ||
+func (s *situation) mirror(now standing) {
+	transition := s.next.Phase != s.was.Phase || now.reason != s.readyReason() || s.next.Attempt != s.was.Attempt ||
 		s.judged() && s.attempt != nil && !s.endStands()
 	r := s.records()
 	if r.Progress != nil && s.attempt != nil {
@@ -66,11 +66,13 @@ func (s *situation) mirror() {
 			transition = true
 		}
 	}
+	if transition || s.was.Workers == "" {
+		s.next.Workers = s.workers()
+	}
 	if transition || s.next.Checkpoint.Latest == nil && s.was.Checkpoint.Latest == nil {
 		s.recordCheckpoint()
 	}
 	s.noteRecords(transition)
-	s.next.Workers = s.workers()
 }
 
 func (s *situation) progress() *v1beta1.ProgressStatus {

@@ -27,11 +27,12 @@ func onHold(message string) func(*situation) *release {
 // Requeued=False back by its exact reason, so an eviction's own reason is kept.
 var releaseRules = []rule[*release]{
 	{name: "NoQuota", when: func(s *situation) bool { return !s.workload.reserved() }, then: nothing[*release]},
-	{name: "AttemptNotEnded", when: func(s *situation) bool { return s.live() || s.unstarted() }, then: nothing[*release]},
+	{name: "AttemptNotEnded", when: func(s *situation) bool { return s.live() || s.mightStart() }, then: nothing[*release]},
 	{name: "Terminal", when: (*situation).terminal, then: nothing[*release]},
 	{name: "Deleted", when: func(s *situation) bool { return s.deleting }, then: onHold("the ResumableTrainingJob is being deleted")},
 	{name: "EndsHere", when: (*situation).endsHere, then: nothing[*release]},
 	{name: "VerdictPending", when: (*situation).verdictExpected, then: nothing[*release]},
+	{name: "VerdictWaits", when: func(s *situation) bool { return !s.judged() && !s.spec.Suspend && !s.admissionGoes() }, then: onHold("how the last attempt ended is not known until the checkpoint store can be read")},
 	{name: "Paused", when: func(s *situation) bool { return s.spec.Suspend }, then: onHold("the ResumableTrainingJob is suspended")},
 	{name: "Deactivated", when: func(s *situation) bool {
 		return s.workload.evicted() && isDeactivation(s.evictionReason()) || !s.workload.active()
@@ -45,6 +46,12 @@ var releaseRules = []rule[*release]{
 		return &release{reason: kueue.WorkloadOnHold, message: clip(s.launch.reason+": "+s.launch.message, 1024)}
 	}, why: func(s *situation) string { return s.launch.reason }},
 	{name: "InUse", when: always, then: nothing[*release]},
+}
+
+// mightStart: a JobSet that was claimed and never ran is still there; whoever
+// acts on an older view could start it.
+func (s *situation) mightStart() bool {
+	return s.attempt != nil && s.attempt.jobset != nil && !s.attempt.ran() && s.claimed()
 }
 
 func (s *situation) evictionReason() string {

@@ -39,7 +39,7 @@ func decide(o *Observation, deleting bool) *Decision {
 
 	now := first(s, "phase", phases)
 	s.next.Phase = now.phase
-	s.mirror()
+	s.mirror(now)
 	s.summarize(now)
 
 	d.Status = s.next

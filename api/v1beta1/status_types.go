@@ -297,7 +297,8 @@ type YieldCause string
 type AttemptEnd struct {
 	// attempt that ended.
 	Attempt int32 `json:"attempt"`
-	// at is when the end was observed.
+	// at is when the end was observed. Readings of the store that began earlier
+	// do not count as having seen all that the attempt committed.
 	At metav1.Time `json:"at"`
 	// observedBy is the process that observed it.
 	// +optional
