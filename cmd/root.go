@@ -73,7 +73,7 @@ checkpoints, and rtj joins the three.`,
 		return badInput("%v; see %s --help", err, cmd.CommandPath())
 	})
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newHook(), newVersion())
+	root.AddCommand(newRun(), newHooks(), newHook(), newVersion())
 	return root
 }
 

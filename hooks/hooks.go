@@ -16,6 +16,8 @@ import (
 type Options struct {
 	// Store reads the metadata of runs. Required.
 	Store Store
+	// Secrets has the credentials of stores; nil: those of this process are used.
+	Secrets Secrets
 	// Launcher dry-runs the creation of a JobSet that is wanted and not seen; nil:
 	// nobody asks why.
 	Launcher Launcher
@@ -98,14 +100,15 @@ func (h *Hooks) inBackground(f func()) {
 }
 
 // OnNews sets who is told that something became known about a job outside a sync,
-// so that it is synced again soon: a reading of the store or a dry run ended.
+// such as by a reading of the store that took long, so that it is synced again.
 func (h *Hooks) OnNews(wake func(namespace, name string)) {
 	h.wakeMu.Lock()
 	defer h.wakeMu.Unlock()
 	h.wake = wake
 }
 
-func (h *Hooks) news(namespace, name string) {
+// News has a job synced again soon, by whoever [Hooks.OnNews] named.
+func (h *Hooks) News(namespace, name string) {
 	h.wakeMu.RLock()
 	wake := h.wake
 	h.wakeMu.RUnlock()
@@ -178,19 +181,9 @@ func (h *Hooks) Answer(ctx context.Context, request *contract.SyncRequest, final
 	o.Observer = h.options.Observer
 	o.PodIntegration = h.options.PodIntegration
 	m := h.memories.of(o.Parent, h.now())
-	run := runOf(o.Parent)
 
-	var d *compose.Decision
-	for i := 0; ; i++ {
-		o.Now = h.now()
-		o.Catalog = m.snapshotOf(run)
-		o.Launch = m.probe()
-		d = decide(o, finalizing)
-		if i == readings || !h.read(ctx, m, run, d.Catalog) {
-			break
-		}
-	}
-	resync := soonest(d.ResyncAfter, m.readingAgain(run, d.Catalog, o.Now), h.probeLaunch(m, o.Parent, d.Launch, o.Now))
+	d := h.decide(ctx, m, o, finalizing)
+	resync := soonest(d.ResyncAfter, m.readingAgain(placeOf(o.Parent), d.Catalog, o.Now), m.launchAgain(o.Now))
 	response, err := Respond(d, resync)
 	if err != nil {
 		return nil, err
@@ -201,6 +194,36 @@ func (h *Hooks) Answer(ctx context.Context, request *contract.SyncRequest, final
 		h.memories.forget(o.Parent)
 	}
 	return &Answer{Observation: o, Decision: d, Response: response}, nil
+}
+
+// decide decides, and decides again when the decision itself made something more
+// known: a reading of the store, or why a JobSet is refused.
+func (h *Hooks) decide(ctx context.Context, m *memory, o *compose.Observation, finalizing bool) *compose.Decision {
+	run := placeOf(o.Parent)
+	observe := func() *compose.Decision {
+		o.Now = h.now()
+		o.Catalog = m.snapshotOf(run)
+		o.Launch = m.probe()
+		return decide(o, finalizing)
+	}
+	d := observe()
+	for range readings {
+		if !h.read(ctx, m, o.Parent, d.Catalog) {
+			break
+		}
+		d = observe()
+	}
+	if o.Catalog != nil && m.mustWait(run, d.Catalog, o.Now) {
+		// As if the store had not been read, until the check is made.
+		unchecked := *o.Catalog
+		unchecked.ListedAt = time.Time{}
+		o.Catalog = &unchecked
+		return decide(o, finalizing)
+	}
+	if h.tryLaunch(ctx, m, o.Parent, d.Launch, o.Now) {
+		d = observe()
+	}
+	return d
 }
 
 func hookName(finalizing bool) string {
@@ -228,29 +251,4 @@ func soonest(delays ...time.Duration) time.Duration {
 		}
 	}
 	return least
-}
-
-func runOf(parent *v1beta1.ResumableTrainingJob) Run {
-	run := Run{
-		Storage:   parent.Spec.Checkpoint.Storage,
-		Namespace: parent.Namespace,
-		Name:      parent.Name,
-		RunID:     RunID(parent),
-	}
-	if c := run.Storage.Credentials; c != nil {
-		// By value, so that runs can be compared.
-		run.SecretName, run.Storage.Credentials = c.SecretName, nil
-	}
-	return run
-}
-
-// RunID is the folder of a run: the annotation, else the one in status, else the UID.
-func RunID(parent *v1beta1.ResumableTrainingJob) string {
-	if id := parent.Annotations[v1beta1.AnnotationRunID]; id != "" {
-		return id
-	}
-	if id := parent.Status.RunID; id != "" {
-		return id
-	}
-	return string(parent.UID)
 }

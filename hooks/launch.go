@@ -19,11 +19,11 @@ const (
 	// launchPatience is how long a wanted JobSet may be missing before its creation
 	// is tried.
 	launchPatience = 15 * time.Second
-	// launchAgain is the time between two tries: what refuses it, such as a quota of
-	// the namespace, may go away.
-	launchAgain = 30 * time.Second
-	// launchTimeout bounds one try.
-	launchTimeout = 10 * time.Second
+	// launchInterval is the time between two tries: what refuses it, such as a quota
+	// of the namespace, may go away.
+	launchInterval = 30 * time.Second
+	// launchTimeout bounds one try, and so the answer that waits for it.
+	launchTimeout = 2 * time.Second
 )
 
 // launch is a JobSet that is wanted and not seen.
@@ -32,8 +32,16 @@ type launch struct {
 	jobSet string
 	// due is when its creation is tried next.
 	due    time.Time
-	trying bool
 	result *compose.LaunchProbe
+}
+
+// lasting is the result if it still counts when another JobSet is wanted: that a
+// name is taken is why another one is wanted.
+func (l *launch) lasting() *compose.LaunchProbe {
+	if l.result != nil && l.result.Foreign {
+		return l.result
+	}
+	return nil
 }
 
 func (m *memory) probe() *compose.LaunchProbe {
@@ -42,58 +50,58 @@ func (m *memory) probe() *compose.LaunchProbe {
 	return m.launch.result
 }
 
-// probeLaunch remembers which JobSet is wanted and tries its creation when it is
-// missing for long. It returns when to look again; 0: no need.
-func (h *Hooks) probeLaunch(m *memory, parent *v1beta1.ResumableTrainingJob, wanted *compose.Child, now time.Time) time.Duration {
-	if h.options.Launcher == nil {
-		return 0
+// tryLaunch remembers which JobSet is wanted, and tries its creation when it is
+// missing for long. It reports whether that brought news.
+func (h *Hooks) tryLaunch(ctx context.Context, m *memory, parent *v1beta1.ResumableTrainingJob, wanted *compose.Child, now time.Time) bool {
+	if h.options.Launcher == nil || !m.launchDue(wanted, now) {
+		return false
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if wanted == nil {
-		m.launch = launch{}
-		return 0
+	ctx, cancel := context.WithTimeout(ctx, launchTimeout)
+	defer cancel()
+	probe, err := h.options.Launcher.DryRun(ctx, parent, wanted)
+	if err != nil {
+		h.logger.Warn("dry run of a JobSet's creation", "namespace", parent.Namespace, "name", parent.Name, "jobSet", wanted.Name, "error", err)
+		return false
 	}
-	l := &m.launch
-	if l.jobSet != wanted.Name {
-		*l = launch{jobSet: wanted.Name, due: now.Add(launchPatience)}
-	}
-	switch {
-	case l.trying:
-		return lookAgain
-	case now.Before(l.due):
-		return l.due.Sub(now)
-	}
-	l.trying, l.due = true, now.Add(launchAgain)
-	h.inBackground(func() {
-		ctx, cancel := context.WithTimeout(h.ctx, launchTimeout)
-		defer cancel()
-		var probe *compose.LaunchProbe
-		defer func() {
-			if m.endProbe(wanted.Name, probe) {
-				h.news(parent.Namespace, parent.Name)
-			}
-		}()
-		var err error
-		if probe, err = h.options.Launcher.DryRun(ctx, parent, wanted); err != nil {
-			h.logger.Warn("dry run of a JobSet's creation", "namespace", parent.Namespace, "name", parent.Name, "jobSet", wanted.Name, "error", err)
-		}
-	})
-	return lookAgain
+	return m.setProbe(wanted.Name, probe)
 }
 
-// endProbe takes over what a try answered, and reports whether that is news.
-func (m *memory) endProbe(jobSet string, probe *compose.LaunchProbe) bool {
+// launchDue takes note of the wish, and reports whether it is time for a try.
+func (m *memory) launchDue(wanted *compose.Child, now time.Time) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	l := &m.launch
+	switch {
+	case wanted == nil:
+		*l = launch{result: l.lasting()}
+		return false
+	case l.jobSet != wanted.Name:
+		*l = launch{jobSet: wanted.Name, due: now.Add(launchPatience), result: l.lasting()}
+		return false
+	case now.Before(l.due):
+		return false
+	}
+	l.due = now.Add(launchInterval)
+	return true
+}
+
+func (m *memory) setProbe(jobSet string, probe *compose.LaunchProbe) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.launch.jobSet != jobSet {
 		return false
 	}
-	m.launch.trying = false
-	if probe == nil {
-		return false
-	}
 	before := m.launch.result
 	m.launch.result = probe
 	return before == nil || *before != *probe
+}
+
+// launchAgain is when the creation is tried next; 0: it is not.
+func (m *memory) launchAgain(now time.Time) time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.launch.jobSet == "" {
+		return 0
+	}
+	return max(m.launch.due.Sub(now), time.Millisecond)
 }

@@ -16,11 +16,11 @@ type memory struct {
 	// lastUse is when the job was synced last.
 	lastUse time.Time
 
-	// The newest reading of the store: of which run, what it found, and whether
-	// completeness was checked again.
-	run       Run
-	snapshot  *checkpoint.Snapshot
-	rechecked bool
+	// The newest reading of the store: of which run, what it found, and when the
+	// objects of the candidates were compared last.
+	place       place
+	snapshot    *checkpoint.Snapshot
+	recheckedAt time.Time
 	// reading goes on if it is not nil; waiting: an answer waits for it.
 	reading *reading
 	waiting bool

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"rtj.dev/rtj/compose"
+	"rtj.dev/rtj/hooks/catalog"
 	"rtj.dev/rtj/hooks/contract"
 )
 
@@ -25,7 +26,7 @@ func Offline(ctx context.Context, request *contract.SyncRequest, finalizing bool
 		o.Observer = end.ObservedBy
 	}
 	o.PodIntegration = true
-	o.Catalog = store.Read(ctx, runOf(o.Parent), true)
+	o.Catalog = store.Read(ctx, placeOf(o.Parent).run(nil), catalog.Ask{Include: include(o.Parent)})
 	d := decide(o, finalizing)
 	response, err := Respond(d, d.ResyncAfter)
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"rtj.dev/rtj/compose/checkpoint"
+	"rtj.dev/rtj/hooks/catalog"
 )
 
 // The keys of a Secret with the credentials of a store.
@@ -33,20 +34,6 @@ const (
 
 var secrets = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
 
-// Credentials of a store. They print as nothing.
-type Credentials struct {
-	AccessKeyID     string
-	SecretAccessKey string
-	// SessionToken is empty where none is used.
-	SessionToken string
-}
-
-// String keeps the values out of logs.
-func (Credentials) String() string { return "(credentials)" }
-
-// GoString keeps the values out of logs.
-func (Credentials) GoString() string { return "(credentials)" }
-
 // Secrets reads credentials, each Secret at most every 30 seconds. It may be used
 // concurrently. Secrets are read by name and never watched, so no right to list
 // them is needed.
@@ -60,26 +47,26 @@ type Secrets struct {
 }
 
 type knownSecret struct {
-	credentials Credentials
+	credentials catalog.Credentials
 	readAt      time.Time
 }
 
 // Get returns the credentials in a Secret, or what a person has to do about it.
-func (s *Secrets) Get(ctx context.Context, namespace, name string) (Credentials, *checkpoint.Failure) {
+func (s *Secrets) Get(ctx context.Context, namespace, name string) (*catalog.Credentials, *checkpoint.Failure) {
 	place := types.NamespacedName{Namespace: namespace, Name: name}
 	if known, ok := s.recall(place); ok {
-		return known, nil
+		return &known, nil
 	}
 	object, err := s.Client.Resource(secrets).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return Credentials{}, &checkpoint.Failure{Kind: checkpoint.SecretNotFound,
+		return nil, &checkpoint.Failure{Kind: checkpoint.SecretNotFound,
 			Message: fmt.Sprintf("Secret %s does not exist in namespace %s; create it with %s and %s", name, namespace, keyID, keySecret)}
 	case err != nil:
-		return Credentials{}, &checkpoint.Failure{Kind: checkpoint.Unreachable,
+		return nil, &checkpoint.Failure{Kind: checkpoint.Unreachable,
 			Message: fmt.Sprintf("Secret %s cannot be read: %v", name, err)}
 	}
-	var c Credentials
+	var c catalog.Credentials
 	for _, key := range []struct {
 		name     string
 		value    *string
@@ -88,13 +75,13 @@ func (s *Secrets) Get(ctx context.Context, namespace, name string) (Credentials,
 		text, _, _ := unstructured.NestedString(object.Object, "data", key.name)
 		value, err := base64.StdEncoding.DecodeString(text)
 		if key.required && (err != nil || len(value) == 0) {
-			return Credentials{}, &checkpoint.Failure{Kind: checkpoint.SecretIncomplete,
+			return nil, &checkpoint.Failure{Kind: checkpoint.SecretIncomplete,
 				Message: fmt.Sprintf("Secret %s has no value for the key %s", name, key.name)}
 		}
 		*key.value = string(value)
 	}
 	s.remember(place, c)
-	return c, nil
+	return &c, nil
 }
 
 // Forget has the Secret read anew, after a store refused what is in it.
@@ -111,17 +98,17 @@ func (s *Secrets) now() time.Time {
 	return time.Now()
 }
 
-func (s *Secrets) recall(place types.NamespacedName) (Credentials, bool) {
+func (s *Secrets) recall(place types.NamespacedName) (catalog.Credentials, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	known, ok := s.known[place]
 	if !ok || s.now().Sub(known.readAt) > secretLasts {
-		return Credentials{}, false
+		return catalog.Credentials{}, false
 	}
 	return known.credentials, true
 }
 
-func (s *Secrets) remember(place types.NamespacedName, c Credentials) {
+func (s *Secrets) remember(place types.NamespacedName, c catalog.Credentials) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()

@@ -94,7 +94,7 @@ func loadCatalog(file, bases string) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	value, err := parse(text)
+	value, err := Parse(text)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
@@ -107,7 +107,7 @@ func loadCatalog(file, bases string) (map[string]any, error) {
 		return nil, fmt.Errorf("%s: base: %v", file, err)
 	}
 	delete(value, "base")
-	return merge(base, value), nil
+	return Merge(base, value), nil
 }
 
 // Snapshot is what the hooks get to see.

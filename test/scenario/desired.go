@@ -46,7 +46,7 @@ func Decide(o *Observed, request *contract.SyncRequest, catalog *checkpoint.Snap
 // In the conditions of status, lastTransitionTime is left out where it is now,
 // observedGeneration where it is that of status, and an empty message.
 func Desired(now time.Time, request *contract.SyncRequest, d *compose.Decision, response *contract.SyncResponse) (map[string]any, error) {
-	status, err := plain(response.Status)
+	status, err := Plain(response.Status)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +56,7 @@ func Desired(now time.Time, request *contract.SyncRequest, d *compose.Decision, 
 		return nil, err
 	}
 	desired := map[string]any{"status": status, "children": children}
-	patches, err := plain(d.Patches)
+	patches, err := Plain(d.Patches)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +75,7 @@ func Desired(now time.Time, request *contract.SyncRequest, d *compose.Decision, 
 	if d.Launch != nil {
 		desired["launch"] = d.Launch.Kind + "/" + d.Launch.Name
 	}
-	if desired["rules"], err = plain(d.Rules); err != nil {
+	if desired["rules"], err = Plain(d.Rules); err != nil {
 		return nil, err
 	}
 	return desired, nil
@@ -121,7 +121,7 @@ func Changes(observed contract.ObjectMap, d *compose.Decision, response *contrac
 		if err != nil {
 			return nil, err
 		}
-		change := difference(kept, object)
+		change := Difference(kept, object)
 		if len(change) == 0 {
 			list = append(list, map[string]any{"keep": name})
 		} else {

@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// merge applies a JSON merge patch (RFC 7386), with one addition: lists named
+// Merge applies a JSON merge patch (RFC 7386), with one addition: lists named
 // conditions are merged by the type of their items, and an item with
 // "absent: true" removes the condition.
-func merge(base, patch map[string]any) map[string]any {
+func Merge(base, patch map[string]any) map[string]any {
 	merged := maps.Clone(base)
 	if merged == nil {
 		merged = map[string]any{}
@@ -20,7 +20,7 @@ func merge(base, patch map[string]any) map[string]any {
 			delete(merged, key)
 		case map[string]any:
 			below, _ := merged[key].(map[string]any)
-			merged[key] = merge(below, v)
+			merged[key] = Merge(below, v)
 		case []any:
 			before, isList := merged[key].([]any)
 			if key == "conditions" && isList {
@@ -48,7 +48,7 @@ func mergeConditions(base, patch []any) []any {
 			merged = slices.Delete(merged, i, i+1)
 		case condition["absent"] == true:
 		case i >= 0:
-			merged[i] = merge(merged[i].(map[string]any), condition)
+			merged[i] = Merge(merged[i].(map[string]any), condition)
 		default:
 			merged = append(merged, item)
 		}
@@ -62,9 +62,9 @@ func mergeObjects(base, patch []map[string]any) []map[string]any {
 	for _, object := range patch {
 		i := slices.IndexFunc(merged, func(other map[string]any) bool { return id(other) == id(object) })
 		if i >= 0 {
-			merged[i] = merge(merged[i], object)
+			merged[i] = Merge(merged[i], object)
 		} else {
-			merged = append(merged, merge(nil, object))
+			merged = append(merged, Merge(nil, object))
 		}
 	}
 	return merged
@@ -76,14 +76,14 @@ func id(object map[string]any) string {
 	return fmt.Sprintf("%v/%v", object["kind"], metadata["name"])
 }
 
-// difference is the JSON merge patch that makes a into b.
-func difference(a, b map[string]any) map[string]any {
+// Difference is the JSON merge patch that makes a into b.
+func Difference(a, b map[string]any) map[string]any {
 	patch := map[string]any{}
 	for key, after := range b {
 		before, ok := a[key]
 		below, isMap := before.(map[string]any)
 		if m, both := after.(map[string]any); isMap && both {
-			if d := difference(below, m); len(d) > 0 {
+			if d := Difference(below, m); len(d) > 0 {
 				patch[key] = d
 			}
 			continue

@@ -82,7 +82,7 @@ func LoadObserved(file, bases string) (*Observed, error) {
 
 // decodeStrict decodes YAML and refuses unknown fields.
 func decodeStrict(text []byte, into any) error {
-	value, err := parse(text)
+	value, err := Parse(text)
 	if err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func (o *Observed) with(other *Observed) *Observed {
 	if other.Launch != nil {
 		n.Launch = other.Launch
 	}
-	n.Parent = merge(o.Parent, other.Parent)
+	n.Parent = Merge(o.Parent, other.Parent)
 	n.Children = mergeObjects(o.Children, other.Children)
 	n.Related = mergeObjects(o.Related, other.Related)
 	return &n
@@ -140,7 +140,7 @@ func (o *Observed) Request() (*contract.SyncRequest, error) {
 		return nil, fmt.Errorf("now is missing")
 	}
 	namespace, _ := metadataOf(o.Parent)["namespace"].(string)
-	parent, err := complete(merge(map[string]any{"kind": "ResumableTrainingJob"}, o.Parent), namespace)
+	parent, err := Complete(Merge(map[string]any{"kind": "ResumableTrainingJob"}, o.Parent), namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -158,7 +158,7 @@ func (o *Observed) Request() (*contract.SyncRequest, error) {
 		into    contract.ObjectMap
 	}{{o.Children, r.Children}, {o.Related, r.Related}} {
 		for _, object := range list.objects {
-			whole, err := complete(object, namespace)
+			whole, err := Complete(object, namespace)
 			if err != nil {
 				return nil, err
 			}
@@ -191,7 +191,8 @@ var kinds = map[string]struct {
 	"ConfigMap":             {"v1", false},
 }
 
-func complete(object map[string]any, namespace string) (map[string]any, error) {
+// Complete fills in what [Observed.Request] says.
+func Complete(object map[string]any, namespace string) (map[string]any, error) {
 	kind, _ := object["kind"].(string)
 	known, ok := kinds[kind]
 	if _, named := object["apiVersion"]; !ok && !named {
@@ -205,7 +206,7 @@ func complete(object map[string]any, namespace string) (map[string]any, error) {
 	if !known.cluster && namespace != "" {
 		metadata["namespace"] = namespace
 	}
-	return merge(map[string]any{"apiVersion": known.apiVersion, "metadata": metadata}, object), nil
+	return Merge(map[string]any{"apiVersion": known.apiVersion, "metadata": metadata}, object), nil
 }
 
 func metadataOf(object map[string]any) map[string]any {

@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// parse reads YAML as JSON values. Duplicate keys are an error.
-func parse(text []byte) (map[string]any, error) {
+// Parse reads YAML as JSON values. Duplicate keys are an error.
+func Parse(text []byte) (map[string]any, error) {
 	data, err := yaml.YAMLToJSONStrict(text)
 	if err != nil {
 		return nil, err
@@ -24,8 +24,8 @@ func parse(text []byte) (map[string]any, error) {
 	return value, utiljson.Unmarshal(data, &value)
 }
 
-// plain turns a Go value into JSON values.
-func plain(value any) (any, error) {
+// Plain turns a Go value into JSON values.
+func Plain(value any) (any, error) {
 	data, err := json.Marshal(value)
 	if err != nil {
 		return nil, err
@@ -155,9 +155,20 @@ func Reformat(file string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	value, err := parse(text)
+	value, err := Parse(text)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	return Format(value)
+}
+
+// Line writes JSON values as YAML on one line.
+func Line(value any) (string, error) {
+	n, err := node(value)
+	if err != nil {
+		return "", err
+	}
+	n.Style = yamlv3.FlowStyle
+	text, err := yamlv3.Marshal(n)
+	return strings.TrimSpace(string(text)), err
 }

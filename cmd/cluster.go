@@ -1,0 +1,44 @@
+package cmd
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// clusterFlags say which API server to use.
+type clusterFlags struct{ kubeconfig string }
+
+func (f *clusterFlags) add(command *cobra.Command) {
+	command.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig file; the default is $KUBECONFIG, else the service account of the pod, else ~/.kube/config")
+}
+
+// config reaches the API server. Requests are not limited here: the API server
+// shares itself out fairly.
+func (f *clusterFlags) config() (*rest.Config, error) {
+	config, err := f.load()
+	if err != nil {
+		return nil, badInput("--kubeconfig: %w", err)
+	}
+	config.QPS = -1
+	config.UserAgent = fmt.Sprintf("rtj/%s", Version())
+	return config, nil
+}
+
+func (f *clusterFlags) load() (*rest.Config, error) {
+	if f.kubeconfig == "" && os.Getenv(clientcmd.RecommendedConfigPathEnvVar) == "" {
+		if config, err := rest.InClusterConfig(); err == nil {
+			return config, nil
+		}
+	}
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = f.kubeconfig
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+}
+
+// client is a client of the API server for the hooks.
+func client(config *rest.Config) (dynamic.Interface, error) { return dynamic.NewForConfig(config) }
