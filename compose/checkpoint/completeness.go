@@ -11,8 +11,8 @@ import (
 // promises. Without the index objects it compares these, and the number and
 // bytes of the data objects; with them every data object by size and ETag.
 //
-// Pass the index objects first (Index or Unreadable), if they are read, then
-// every listed object (Listed), then ask for the Verdict.
+// Pass the index objects first (Index, Missing or Unreadable), if they are read,
+// then every listed object (Listed), then ask for the Verdict.
 type Completeness struct {
 	manifest *Manifest
 	prefix   string
@@ -38,6 +38,8 @@ type promise struct {
 	// by names the document that promises it.
 	by   string
 	seen bool
+	// missing: it was asked for and did not exist.
+	missing bool
 }
 
 // NewCompleteness judges the manifest, which must have no defect.
@@ -60,8 +62,14 @@ func NewCompleteness(m *Manifest) *Completeness {
 // Prefix is where the objects are, relative to the run; it ends with a slash.
 func (c *Completeness) Prefix() string { return c.prefix }
 
-// Unreadable takes an index object that could not be read, and why: it is
-// missing, or larger than promised. A store that does not answer is no reason.
+// Missing takes an index object that was asked for and does not exist.
+func (c *Completeness) Missing(ref IndexRef) {
+	c.indexesRead++
+	c.promised[ref.Key].missing = true
+}
+
+// Unreadable takes an index object that is there and cannot be used, and why.
+// A store that does not answer is no reason.
 func (c *Completeness) Unreadable(ref IndexRef, why string) {
 	c.indexesRead++
 	c.fault(ref.Key, why)
@@ -118,6 +126,22 @@ func (c *Completeness) Listed(key string, bytes int64, etag string) {
 	case p.etag != etag:
 		c.fault(key, fmt.Sprintf("has ETag %s, the %s says %s", clip(etag, 64), p.by, clip(p.etag, 64)))
 	}
+}
+
+// Doubt names an object that did not exist when it was asked for, and was
+// listed after that; empty when there is none. Then there is no verdict: either
+// it only just appeared, or the store contradicts itself.
+func (c *Completeness) Doubt() string {
+	var doubtful []string
+	for key, p := range c.promised {
+		if p.missing && p.seen {
+			doubtful = append(doubtful, key)
+		}
+	}
+	if doubtful == nil {
+		return ""
+	}
+	return c.prefix + clip(slices.Min(doubtful), 128) + " is listed and cannot be read"
 }
 
 // Verdict is empty when the checkpoint is complete, else it says what is

@@ -66,7 +66,7 @@ func (s *stored) judge(withIndexes bool) string {
 			if data, ok := s.objects[ref.Key]; ok {
 				c.Index(ref, data)
 			} else {
-				c.Unreadable(ref, "is missing")
+				c.Missing(ref)
 			}
 		}
 	}
@@ -177,6 +177,22 @@ func TestObjectsThatNoIndexNamesDoNoHarm(t *testing.T) {
 	s := saved(t, 2)
 	s.objects["00/r0-9"] = []byte("left over")
 	if got := s.judge(true); got != "" {
+		t.Error(got)
+	}
+}
+
+func TestAnObjectThatIsListedAndNotFoundLeavesDoubt(t *testing.T) {
+	s := saved(t, 2)
+	c := NewCompleteness(&s.manifest)
+	c.Index(s.manifest.Indexes[0], s.objects["00/r0-index.json"])
+	c.Missing(s.manifest.Indexes[1])
+	if got := c.Doubt(); got != "" {
+		t.Error("nothing is listed yet:", got)
+	}
+	for key, data := range s.objects {
+		c.Listed(key, int64(len(data)), etag(data))
+	}
+	if got := c.Doubt(); got != "checkpoints/1/100-000000000000/01/r1-index.json is listed and cannot be read" {
 		t.Error(got)
 	}
 }

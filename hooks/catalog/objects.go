@@ -97,6 +97,9 @@ func (r *reading) check(ctx context.Context, known *knownManifest, want depth) e
 	if err != nil {
 		return err
 	}
+	if doubt := judge.Doubt(); doubt != "" {
+		return &Error{checkpoint.Unreachable, doubt}
+	}
 	known.settle(r, byIndexes, fingerprint, judge.Verdict())
 	return nil
 }
@@ -150,7 +153,7 @@ func (r *reading) readIndex(ctx context.Context, judge *checkpoint.Completeness,
 	case err == nil:
 		judge.Index(ref, data)
 	case errors.Is(err, ErrNotExist):
-		judge.Unreadable(ref, "is missing")
+		judge.Missing(ref)
 	case isTooLarge && tooLarge.Bytes != ref.Bytes:
 		judge.Unreadable(ref, fmt.Sprintf("has %d bytes, the manifest says %d", tooLarge.Bytes, ref.Bytes))
 	case isTooLarge:

@@ -289,6 +289,24 @@ func TestAFailureAnywhereFailsTheReading(t *testing.T) {
 	}
 }
 
+// A proxy that answers "not found" for what the store lists does not make a
+// checkpoint torn.
+func TestAStoreThatContradictsItselfFailsTheReading(t *testing.T) {
+	w := newWorld(2, Options{})
+	w.Start(1, "")
+	w.Save(1, 100)
+	w.store.before = func(_ context.Context, op, key string) error {
+		if op == "GET" && strings.HasSuffix(key, "01/r1-index.json") {
+			return ErrNotExist
+		}
+		return nil
+	}
+	s := w.reader.Read(t.Context(), w.run(), Ask{})
+	if s.Failure == nil || !strings.Contains(s.Failure.Message, "01/r1-index.json is listed and cannot be read") {
+		t.Errorf("%+v", s.Failure)
+	}
+}
+
 func TestAManifestThatIsDeletedMeanwhileIsGone(t *testing.T) {
 	w := newWorld(1, Options{})
 	w.Start(1, "")

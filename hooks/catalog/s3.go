@@ -212,7 +212,8 @@ func (s *s3Store) object(info minio.ObjectInfo) Object {
 	}
 }
 
+// missingKey is strict about the code: servers answer 404 for other reasons too.
 func missingKey(err error) bool {
 	response, ok := errors.AsType[minio.ErrorResponse](err)
-	return ok && (response.Code == minio.NoSuchKey || (response.StatusCode == http.StatusNotFound && response.Code != minio.NoSuchBucket))
+	return ok && response.Code == minio.NoSuchKey
 }

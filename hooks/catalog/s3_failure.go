@@ -25,7 +25,7 @@ type explainer struct {
 
 func (e explainer) failure(ctx context.Context, doing string, err error) error {
 	kind, what := e.judge(ctx, err)
-	return &Error{Kind: kind, Message: e.redact(fmt.Sprintf("%s: %s: %s", e.where, doing, what))}
+	return &Error{Kind: kind, Message: fmt.Sprintf("%s: %s: %s", e.where, doing, e.redact(what))}
 }
 
 func (e explainer) judge(ctx context.Context, err error) (checkpoint.FailureKind, string) {
@@ -41,7 +41,7 @@ func (e explainer) judge(ctx context.Context, err error) (checkpoint.FailureKind
 		case response.Code == minio.NoSuchBucket:
 			return checkpoint.BucketNotFound, "the bucket does not exist"
 		case response.StatusCode == http.StatusForbidden, response.StatusCode == http.StatusUnauthorized,
-			response.Code == minio.AccessDenied:
+			response.Code == minio.AccessDenied, response.Code == unknownUser:
 			if e.ambient {
 				said += "; no Secret is named, so the environment's credentials were used"
 			}
@@ -68,16 +68,23 @@ func (e explainer) judge(ctx context.Context, err error) (checkpoint.FailureKind
 	return checkpoint.Unreachable, err.Error()
 }
 
-// redact removes what a server may have sent back.
+// unknownUser is versitygw's answer, with status 404, to an access key that it
+// does not know.
+const unknownUser = "XAdminUserNotFound"
+
+// shortestSecret: a shorter one is no secret, and may be part of any word.
+const shortestSecret = 4
+
+// redact removes from what a server or a library said what it was sent.
 func (e explainer) redact(message string) string {
 	if c := e.credentials; c != nil {
 		for _, secret := range []string{c.SecretAccessKey, c.SessionToken, c.AccessKeyID} {
-			if secret != "" {
+			if len(secret) >= shortestSecret {
 				message = strings.ReplaceAll(message, secret, "***")
 			}
 		}
 	}
-	const longest = 512
+	const longest = 384
 	if len(message) > longest {
 		message = strings.ToValidUTF8(message[:longest], "") + "..."
 	}
