@@ -4,9 +4,14 @@ go 1.26.0
 
 toolchain go1.26.8
 
+require k8s.io/cri-streaming v0.36.3
+
 require (
+	github.com/gorilla/websocket v1.5.4-0.20250319132907-e064f32e3674 // indirect
 	github.com/klauspost/compress v1.18.1 // indirect
+	github.com/moby/spdystream v0.5.1 // indirect
 	github.com/stretchr/objx v0.5.3 // indirect
+	k8s.io/streaming v0.36.3 // indirect
 )
 
 require (
@@ -81,7 +86,6 @@ require (
 	k8s.io/component-base v0.36.3 // indirect
 	k8s.io/component-helpers v0.36.3
 	k8s.io/controller-manager v0.36.3 // indirect
-	k8s.io/cri-api v0.36.3 // indirect
 	k8s.io/cri-client v0.36.1 // indirect
 	k8s.io/csi-translation-lib v0.32.5 // indirect
 	k8s.io/dynamic-resource-allocation v0.36.3 // indirect

@@ -3,7 +3,9 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/netip"
@@ -26,7 +28,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/remotecommand"
+	utilexec "k8s.io/client-go/util/exec"
 
 	"rtj.dev/rtj/test/node/sandbox"
 )
@@ -60,6 +66,7 @@ type node struct {
 type world struct {
 	t      *testing.T
 	client kubernetes.Interface
+	config *rest.Config
 	ns     string
 	node   *node
 }
@@ -81,7 +88,7 @@ func newWorld(t *testing.T, args ...string) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, client: client, ns: "node-test-" + rand.String(6)}
+	w := &world{t: t, client: client, config: config, ns: "node-test-" + rand.String(6)}
 	_, err = client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.ns}}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -438,9 +445,6 @@ func TestEnvironmentAndVolumes(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.waitLog("a", "is v2/n2")
-	if got := w.log("a"); strings.Contains(got, "v2/n1") || strings.Contains(got, "v1/n2") {
-		t.Errorf("the update of the projected volume was not atomic: %q", got)
-	}
 }
 
 func TestConfigMapVolumeRefreshes(t *testing.T) {
@@ -533,9 +537,9 @@ func TestInitContainersRunInOrder(t *testing.T) {
 func TestProbes(t *testing.T) {
 	w := newWorld(t)
 	check := func(script string) *corev1.Probe {
-		return &corev1.Probe{PeriodSeconds: 1, FailureThreshold: 1, ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"sh", "-c", script}}}}
+		return &corev1.Probe{InitialDelaySeconds: 1, PeriodSeconds: 1, FailureThreshold: 1, ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"sh", "-c", script}}}}
 	}
-	w.pod("ready", "echo up; sleep 1.5; touch /tmp/ready; while :; do sleep 1; done", func(p *corev1.Pod) { p.Spec.Containers[0].ReadinessProbe = check("test -e /tmp/ready") })
+	w.pod("ready", "echo up; sleep 2.5; touch /tmp/ready; while :; do sleep 1; done", func(p *corev1.Pod) { p.Spec.Containers[0].ReadinessProbe = check("test -e /tmp/ready") })
 	w.pod("sick", "trap 'exit 9' TERM; while :; do sleep 0.05; done", func(p *corev1.Pod) { p.Spec.Containers[0].LivenessProbe = check("false") })
 	w.pod("closed", deaf, func(p *corev1.Pod) {
 		p.Spec.Containers[0].ReadinessProbe = &corev1.Probe{PeriodSeconds: 1, ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(1)}}}
@@ -590,6 +594,49 @@ func TestLogsFollowAndTail(t *testing.T) {
 	b, err := w.client.CoreV1().Pods(w.ns).GetLogs("a", &corev1.PodLogOptions{TailLines: &tail}).DoRaw(t.Context())
 	if err != nil || string(b) != "more\nend\n" {
 		t.Errorf("tail: %q, %v", b, err)
+	}
+}
+
+func TestExec(t *testing.T) {
+	w := newWorld(t)
+	w.pod("a", "echo in-here > /tmp/f; echo up; exec sleep 1000")
+	w.waitLog("a", "up")
+	run := func(stdin string, command ...string) (string, error) {
+		request := w.client.CoreV1().RESTClient().Post().Resource("pods").Namespace(w.ns).Name("a").SubResource("exec").
+			VersionedParams(&corev1.PodExecOptions{Command: command, Stdin: true, Stdout: true, Stderr: true}, scheme.ParameterCodec)
+		executor, err := remotecommand.NewSPDYExecutor(w.config, "POST", request.URL())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		err = executor.StreamWithContext(t.Context(), remotecommand.StreamOptions{Stdin: strings.NewReader(stdin), Stdout: &out, Stderr: &out})
+		return out.String(), err
+	}
+	if out, err := run("from outside\n", "sh", "-c", "cat /tmp/f -; echo $$ >&2"); err != nil || !strings.HasPrefix(out, "in-here\nfrom outside\n") {
+		t.Errorf("%q, %v", out, err)
+	}
+	_, err := run("", "sh", "-c", "exit 6")
+	if exit := (utilexec.ExitError)(nil); !errors.As(err, &exit) || exit.ExitStatus() != 6 {
+		t.Errorf("exit code: %v", err)
+	}
+}
+
+func TestUsersOfContainers(t *testing.T) {
+	w := newWorld(t)
+	uid, gid := int64(4711), int64(4712)
+	w.pod("a", "id -u; id -g; touch /tmp/mine && echo writes", func(p *corev1.Pod) {
+		p.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsUser: &uid, RunAsGroup: &gid}
+	})
+	if os.Getuid() != 0 {
+		w.waitPod("a", "refused", func(p *corev1.Pod) bool {
+			s := p.Status.ContainerStatuses
+			return len(s) == 1 && s[0].State.Waiting != nil && strings.Contains(s[0].State.Waiting.Message, "runAsUser 4711")
+		})
+		return
+	}
+	w.waitPhase("a", corev1.PodSucceeded)
+	if got := w.log("a"); got != "4711\n4712\nwrites\n" {
+		t.Errorf("log: %q", got)
 	}
 }
 

@@ -75,7 +75,8 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	cfg.Dir = dir
-	if err := os.MkdirAll(filepath.Join(dir, podsDir), 0o755); err != nil {
+	// Secrets are below; containers reach their volumes by mounts.
+	if err := os.MkdirAll(filepath.Join(dir, podsDir), 0o700); err != nil {
 		return err
 	}
 	unlock, err := sandbox.LockDir(dir)

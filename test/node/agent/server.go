@@ -34,6 +34,8 @@ func (a *agent) serve(ctx context.Context) (*server, error) {
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /containerLogs/{namespace}/{pod}/{container}", a.pods.serveLogs)
+	mux.HandleFunc("GET /exec/{namespace}/{pod}/{container}", a.pods.serveExec)
+	mux.HandleFunc("POST /exec/{namespace}/{pod}/{container}", a.pods.serveExec)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	return &server{
 		http:     &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, BaseContext: func(net.Listener) context.Context { return ctx }},

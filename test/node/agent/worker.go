@@ -143,6 +143,9 @@ func (w *worker) step(ctx context.Context) (done bool, err error) {
 	w.inputs.Lock()
 	pod, gone := w.latest, w.gone
 	w.inputs.Unlock()
+	if pod == nil && !gone {
+		return false, nil // started, and not told yet what about
+	}
 	changed := w.pod == nil || pod != nil && contentChanged(w.pod, pod)
 	first := w.pod == nil && pod != nil
 	if pod != nil {
@@ -244,8 +247,14 @@ func (w *worker) load() error {
 	if w.inits, err = w.loadContainers(w.pod.Spec.InitContainers, w.pod.Status.InitContainerStatuses, true); err != nil {
 		return err
 	}
-	w.mains, err = w.loadContainers(w.pod.Spec.Containers, w.pod.Status.ContainerStatuses, false)
-	return err
+	if w.mains, err = w.loadContainers(w.pod.Spec.Containers, w.pod.Status.ContainerStatuses, false); err != nil {
+		return err
+	}
+	// Where a container was started, the volumes were written before.
+	for _, c := range w.all() {
+		w.mounted = w.mounted || c.box != nil
+	}
+	return nil
 }
 
 // endGone ends the containers of a pod whose object is gone, and its directory.

@@ -221,13 +221,11 @@ func (c *Container) Exec(ctx context.Context, args []string, stdin io.Reader, st
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second
 	err = cmd.Run()
-	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
-		return exit.ExitCode(), nil
+	// ErrWaitDelay: it ended, and somebody still holds its input or output.
+	if exit := (*exec.ExitError)(nil); err == nil || errors.As(err, &exit) || errors.Is(err, exec.ErrWaitDelay) {
+		return cmd.ProcessState.ExitCode(), nil
 	}
-	if err != nil {
-		return -1, err
-	}
-	return 0, nil
+	return -1, err
 }
 
 // Remove deletes the directory of a container that has ended.
