@@ -44,7 +44,7 @@ var first = []string{
 	"table", "rule", "why",
 	"keep", "create", "update", "delete",
 	"apiVersion", "kind", "type", "name", "namespace", "metadata",
-	"phase", "status", "reason", "message", "attempt", "step",
+	"phase", "status", "reason", "attempt", "step", "message",
 	"spec",
 	"children", "patches", "launch", "catalog", "finalized", "resyncAfterSeconds", "rules",
 }
