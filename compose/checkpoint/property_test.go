@@ -110,7 +110,7 @@ func usable(s *Snapshot, q Query, m *Manifest) bool {
 
 func TestSelectOverRandomHistories(t *testing.T) {
 	selections := 0
-	for seed := range uint64(20_000) {
+	for seed := range uint64(5_000) {
 		r := rand.New(rand.NewPCG(seed, 7))
 		s, q := randomRun(r)
 		c := Select(s, q)
@@ -155,7 +155,7 @@ func TestSelectOverRandomHistories(t *testing.T) {
 			t.Fatalf("seed %d: another order of listing, another choice", seed)
 		}
 	}
-	if selections < 5_000 {
+	if selections < 1_250 {
 		t.Errorf("only %d histories had something to select: the test says little", selections)
 	}
 }

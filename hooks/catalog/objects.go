@@ -110,8 +110,7 @@ func (k *knownManifest) settle(r *reading, d depth, fingerprint [sha256.Size]byt
 }
 
 // promises is the manifest with its index objects, which are forgotten after
-// this; nil when the manifest was deleted or changed meanwhile, which the next
-// reading sees.
+// this; nil when the manifest was deleted or damaged meanwhile.
 func (r *reading) promises(ctx context.Context, known *knownManifest) (*checkpoint.Manifest, error) {
 	promised := known.manifest
 	promised.Indexes, known.indexes = known.indexes, nil
@@ -124,8 +123,12 @@ func (r *reading) promises(ctx context.Context, known *knownManifest) (*checkpoi
 	if err != nil {
 		return nil, err
 	}
-	if again == nil || again.manifest.Defect != nil {
-		known.settle(r, unchecked, [sha256.Size]byte{}, "manifests/"+known.manifest.ID+".json was deleted or changed while it was checked")
+	if again == nil {
+		known.settle(r, unchecked, [sha256.Size]byte{}, "manifests/"+known.manifest.ID+".json was deleted while it was checked")
+		return nil, nil
+	}
+	if again.manifest.Defect != nil {
+		known.manifest = again.manifest
 		return nil, nil
 	}
 	promised.Indexes = again.indexes

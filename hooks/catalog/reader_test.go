@@ -289,21 +289,24 @@ func TestAFailureAnywhereFailsTheReading(t *testing.T) {
 	}
 }
 
-// A proxy that answers "not found" for what the store lists does not make a
-// checkpoint torn.
+// A proxy that answers "not found" for what the store lists makes no checkpoint
+// torn and no run shorter.
 func TestAStoreThatContradictsItselfFailsTheReading(t *testing.T) {
-	w := newWorld(2, Options{})
-	w.Start(1, "")
-	w.Save(1, 100)
-	w.store.before = func(_ context.Context, op, key string) error {
-		if op == "GET" && strings.HasSuffix(key, "01/r1-index.json") {
-			return ErrNotExist
+	for _, hidden := range []string{"manifests/", "01/r1-index.json"} {
+		w := newWorld(2, Options{})
+		w.Start(1, "")
+		w.Save(1, 100)
+		w.store.before = func(_ context.Context, op, key string) error {
+			if op == "GET" && strings.Contains(key, hidden) {
+				return ErrNotExist
+			}
+			return nil
 		}
-		return nil
-	}
-	s := w.reader.Read(t.Context(), w.run(), Ask{})
-	if s.Failure == nil || !strings.Contains(s.Failure.Message, "01/r1-index.json is listed and cannot be read") {
-		t.Errorf("%+v", s.Failure)
+		s := w.reader.Read(t.Context(), w.run(), Ask{})
+		if s.Failure == nil || !strings.Contains(s.Failure.Message, hidden) ||
+			!strings.Contains(s.Failure.Message, "is listed and cannot be read") {
+			t.Errorf("%s: %+v", hidden, s.Failure)
+		}
 	}
 }
 
@@ -345,6 +348,30 @@ func TestACheckpointIsCheckedAgainWhenAsked(t *testing.T) {
 	}
 	if m := find(t, w.read(t, Ask{Recheck: []string{id}}), id); !strings.Contains(m.Incomplete, "01/r1-0 is missing") {
 		t.Error(m.Incomplete)
+	}
+}
+
+func TestAManifestThatIsDamagedOrDeletedAfterItWasRead(t *testing.T) {
+	w := newWorld(2, Options{})
+	w.Start(1, "")
+	id := w.Save(1, 100)
+	w.read(t, Ask{})
+	w.store.remove("checkpoints/1/100-000000000001/01/r1-0")
+	during := func(change func()) *checkpoint.Snapshot {
+		t.Helper()
+		w.store.before = func(_ context.Context, op, key string) error {
+			if op == "LIST" && strings.Contains(key, "checkpoints/") {
+				change()
+			}
+			return nil
+		}
+		return w.read(t, Ask{Recheck: []string{id}})
+	}
+	if m := find(t, during(func() { w.store.remove("manifests/") }), id); !strings.Contains(m.Incomplete, "was deleted while") {
+		t.Errorf("%+v", m)
+	}
+	if s := w.read(t, Ask{}); len(s.Manifests) != 0 {
+		t.Errorf("%+v", s.Manifests)
 	}
 }
 

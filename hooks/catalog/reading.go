@@ -296,12 +296,12 @@ func (r *reading) readManifests(ctx context.Context) error {
 	return err
 }
 
-// readManifest returns nil for a manifest that is not there any more.
+// readManifest returns nil for a manifest that was deleted since it was listed.
 func (r *reading) readManifest(ctx context.Context, listed Object) (*knownManifest, error) {
 	id := idOf(listed)
 	data, o, err := r.store.Get(ctx, listed.Key, checkpoint.MaxDocumentBytes)
 	if errors.Is(err, ErrNotExist) {
-		return nil, nil
+		return nil, r.confirmDeleted(ctx, listed.Key)
 	}
 	known := &knownManifest{etag: cmp.Or(listed.ETag, o.ETag)}
 	if tooLarge, ok := errors.AsType[*TooLargeError](err); ok {
@@ -317,6 +317,20 @@ func (r *reading) readManifest(ctx context.Context, listed Object) (*knownManife
 	known.indexes, known.manifest.Indexes = known.manifest.Indexes, nil
 	known.manifest.CommittedAt = listed.Modified.UTC()
 	return known, nil
+}
+
+// confirmDeleted fails when the manifest is still listed: a proxy that answers
+// "not found" must not make a run look shorter than it is.
+func (r *reading) confirmDeleted(ctx context.Context, key string) error {
+	for o, err := range r.store.List(ctx, r.run.prefix()+"manifests/") {
+		if err != nil {
+			return err
+		}
+		if o.Key == key {
+			return &Error{checkpoint.Unreachable, strings.TrimPrefix(key, r.run.prefix()) + " is listed and cannot be read"}
+		}
+	}
+	return nil
 }
 
 func (r *reading) listQuarantine(ctx context.Context) error {
