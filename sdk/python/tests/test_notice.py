@@ -158,7 +158,7 @@ listener.stop()
 # The main thread waits in C for a mutex, as in a collective: no signal makes that call return, and no Python handler
 # can run. Only whoever hears the notice unlocks it.
 IN_C = """
-import ctypes, signal
+import ctypes, os, signal, threading, time
 from pathlib import Path
 from rtj.notice import Listener
 libc = ctypes.CDLL(None)
@@ -170,8 +170,14 @@ def heard(asked):
     libc.pthread_mutex_unlock(mutex)
 listener = Listener(Path("."), None, 1, 30.0, heard)
 listener.start()
+def send_once_main_waits():
+    # /proc/.../syscall shows the number of the call and its first argument, the address waited for.
+    main = Path(f"/proc/self/task/{os.getpid()}/syscall")
+    while main.read_text().split()[1:2] != [hex(ctypes.addressof(mutex))]:
+        time.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGTERM)
+threading.Thread(target=send_once_main_waits, daemon=True).start()
 libc.pthread_mutex_lock(mutex)
-print("ready", flush=True)
 libc.pthread_mutex_lock(mutex)
 print(before_unlock, flush=True)
 listener.stop()
@@ -200,7 +206,9 @@ class TestSigterm:
         assert self.run(tmp_path, HANDLERS, "after") == "True True\n"
 
     def test_it_is_heard_while_no_python_handler_can_run(self, tmp_path: Path) -> None:
-        assert self.run(tmp_path, IN_C) == "[0]\n"
+        command = [sys.executable, "-c", IN_C]
+        result = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=120, check=True)
+        assert result.stdout == "[0]\n"
 
     def test_a_forked_worker_neither_warns_its_parent_nor_survives(self, tmp_path: Path) -> None:
         program = """
