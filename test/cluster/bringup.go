@@ -140,11 +140,11 @@ func (c *Cluster) writePolicies() error {
 
 // waitNodes waits until every node of the options is Ready.
 func (c *Cluster) waitNodes(ctx context.Context) error {
-	comps := []component{{name: ControllerManager, ready: c.nodesReady}, c.kwok()}
+	comps := []component{c.controllerManager(), c.kwok()}
 	for i := range c.Options.ProcessNodes {
-		comps = append(comps, component{name: ProcessNodeName(i)})
+		comps = append(comps, c.processNode(i))
 	}
-	return c.waitReady(ctx, comps...)
+	return c.waitReady(ctx, append(comps, component{name: Kwok, ready: c.nodesReady})...)
 }
 
 // S3Client is a client of the S3 server with its root credentials.

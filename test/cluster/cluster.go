@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -321,9 +322,16 @@ func (c *Cluster) death(name string) error {
 }
 
 func (c *Cluster) quoteLog(name string) string {
-	tail := c.LogTail(name, 15)
+	const lines, width = 15, 400
+	tail := c.LogTail(name, lines)
 	if tail == "" {
 		tail = "(empty)"
 	}
-	return fmt.Sprintf("last lines of %s:\n%s", c.table().LogPath(name), tail)
+	quoted := strings.Split(tail, "\n")
+	for i, line := range quoted {
+		if len(line) > width {
+			quoted[i] = line[:width] + " ..."
+		}
+	}
+	return fmt.Sprintf("last lines of %s:\n%s", c.table().LogPath(name), strings.Join(quoted, "\n"))
 }

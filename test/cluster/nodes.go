@@ -106,8 +106,10 @@ func fakeNode(name string) *corev1.Node {
 	}
 }
 
-// nodesReady is nil once every expected node is Ready.
-func (c *Cluster) nodesReady(ctx context.Context) error {
+// nodesReady is nil once every node of the options is Ready.
+func (c *Cluster) nodesReady(ctx context.Context) error { return c.ready(ctx, c.nodeNames()...) }
+
+func (c *Cluster) ready(ctx context.Context, names ...string) error {
 	client, err := kubernetes.NewForConfig(c.RESTConfig)
 	if err != nil {
 		return err
@@ -125,7 +127,7 @@ func (c *Cluster) nodesReady(ctx context.Context) error {
 		}
 	}
 	var missing []string
-	for _, name := range c.nodeNames() {
+	for _, name := range names {
 		if !ready[name] {
 			missing = append(missing, name)
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -96,6 +97,7 @@ func (c *Cluster) processNode(i int) component {
 	port := c.Ports[name]
 	return component{
 		name: name, port: port, grace: processNodeGrace,
+		ready: func(ctx context.Context) error { return c.processNodeReady(ctx, i) },
 		spec: func() (proc.Spec, error) {
 			dir := c.processNodeDir(name)
 			if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -114,6 +116,24 @@ func (c *Cluster) processNode(i int) component {
 			return proc.Spec{Name: name, Path: c.processNodePath(), Args: append(args, c.Options.NodeArgs...), Dir: c.Dir}, nil
 		},
 	}
+}
+
+// processNodeReady: the process listens, and the API server has heard of it. A
+// node that was lost a moment ago still shows as Ready, so the second alone
+// would not do.
+func (c *Cluster) processNodeReady(ctx context.Context, i int) error {
+	name := ProcessNodeName(i)
+	address, err := nodeAddress(c.slot().NodeRange(i))
+	if err != nil {
+		return err
+	}
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(address, strconv.Itoa(c.Ports[name])))
+	if err != nil {
+		return err
+	}
+	_ = conn.Close()
+	return c.ready(ctx, name)
 }
 
 // cleanProcessNode ends the containers that a process node, which no longer
