@@ -289,17 +289,17 @@ func (w *worker) restarts(c *container, end *sandbox.Exit) bool {
 }
 
 func (w *worker) backOff(c *container, end *sandbox.Exit) *waiting {
-	delay := restartDelay
-	for range min(c.attempt, 10) {
-		delay = min(2*delay, maxRestartDelay)
+	// The first restart is immediate.
+	delay := time.Duration(0)
+	for n := range min(c.attempt, 10) {
+		delay = min(restartDelay<<n, maxRestartDelay)
 	}
-	if c.box != nil && end.FinishedAt.Sub(c.box.Run().StartedAt) > restartReset {
+	if c.box != nil && c.attempt > 0 && end.FinishedAt.Sub(c.box.Run().StartedAt) > restartReset {
 		delay = restartDelay
 	}
-	if c.attempt == 0 {
-		delay = 0 // the first restart is immediate
+	if delay > 0 {
+		w.event(corev1.EventTypeWarning, "BackOff", fmt.Sprintf("Back-off restarting failed container %s", c.spec.Name))
 	}
-	w.event(corev1.EventTypeWarning, "BackOff", fmt.Sprintf("Back-off restarting failed container %s", c.spec.Name))
 	return &waiting{
 		reason: "CrashLoopBackOff", message: fmt.Sprintf("back-off %s restarting failed container=%s pod=%s_%s(%s)",
 			delay, c.spec.Name, w.rec.Name, w.rec.Namespace, w.rec.UID),

@@ -288,7 +288,7 @@ func (m *manager) writeHosts(w *worker, mine hosts.Peer) error {
 	for _, p := range m.peers {
 		all = append(all, p)
 	}
-	return hosts.Write(filepath.Join(w.dir, hostsFile), hosts.Render(mine, all))
+	return hosts.Write(filepath.Join(w.dir, hostsFile), hosts.Render(mine, all, w.aliases))
 }
 
 func finished(pod *corev1.Pod) bool {

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -90,5 +91,19 @@ func TestConditionsChangeTimeOnlyWithTheirStatus(t *testing.T) {
 	setCondition(s, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue})
 	if c := s.Conditions[1]; c.LastTransitionTime.IsZero() || len(s.Conditions) != 2 {
 		t.Errorf("%+v", s.Conditions)
+	}
+}
+
+func TestBackOffDoublesFromTheSecondRestartOn(t *testing.T) {
+	w := &worker{}
+	end := &sandbox.Exit{Code: 1, FinishedAt: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+	for attempt, want := range []time.Duration{0, 10 * time.Second, 20 * time.Second, 40 * time.Second, 80 * time.Second, 160 * time.Second, 5 * time.Minute, 5 * time.Minute} {
+		c := &container{spec: &corev1.Container{Name: "c"}, attempt: attempt}
+		if got := w.backOff(c, end).retry.Sub(end.FinishedAt); got != want {
+			t.Errorf("after attempt %d: %s, want %s", attempt, got, want)
+		}
+	}
+	if got := w.backOff(&container{spec: &corev1.Container{}, attempt: 40}, end).retry.Sub(end.FinishedAt); got != 5*time.Minute {
+		t.Errorf("after many: %s", got)
 	}
 }

@@ -44,6 +44,7 @@ type worker struct {
 	inits   []*container
 	mains   []*container
 	volumes *volume.Set
+	aliases []hosts.Alias
 	// mounted: all volumes were written once; refresh is when they are next.
 	mounted bool
 	refresh time.Time
@@ -240,6 +241,11 @@ func (w *worker) load() error {
 		if err := os.Rename(tmp, filepath.Join(w.dir, podFile)); err != nil {
 			return err
 		}
+	}
+	// Before the pod is a peer: from then on, others write its hosts file.
+	w.aliases = nil
+	for _, a := range w.pod.Spec.HostAliases {
+		w.aliases = append(w.aliases, hosts.Alias{IP: a.IP, Names: a.Hostnames})
 	}
 	w.setPeer(w.rec.UID, peer(w.pod, w.rec.IP.String()))
 	w.volumes = volume.NewSet(filepath.Join(w.dir, volumesDir), objects{w.client})

@@ -24,15 +24,24 @@ func (p Peer) names() []string {
 	return []string{short + "." + p.Namespace + ".svc.cluster.local", short}
 }
 
+// Alias is an entry that the pod itself asks for.
+type Alias struct {
+	IP    string
+	Names []string
+}
+
 // Render returns the file of self. Peers of other subdomains or namespaces are
 // left out, and self may be among the peers.
-func Render(self Peer, peers []Peer) []byte {
+func Render(self Peer, peers []Peer, aliases []Alias) []byte {
 	var b bytes.Buffer
 	b.WriteString("# written by the node, changed as pods come and go\n127.0.0.1\tlocalhost\n")
 	line := func(ip string, names ...string) {
 		fmt.Fprintf(&b, "%s\t%s\n", ip, strings.Join(names, " "))
 	}
 	line(self.IP, append(self.names(), self.Hostname)...)
+	for _, a := range aliases {
+		line(a.IP, a.Names...)
+	}
 	if self.Subdomain == "" {
 		return b.Bytes()
 	}

@@ -14,7 +14,7 @@ func TestRenderNamesPeersOfTheSubdomain(t *testing.T) {
 		{"team", "job-0-2", "job", ""},            // has no address yet
 		{"team", "other-0-0", "other", "1.1.1.1"}, // another subdomain
 		{"else", "job-0-1", "job", "1.1.1.1"},     // another namespace
-	}))
+	}, nil))
 	want := `# written by the node, changed as pods come and go
 127.0.0.1	localhost
 127.5.3.2	job-0-0.job.team.svc.cluster.local job-0-0.job job-0-0
@@ -26,8 +26,9 @@ func TestRenderNamesPeersOfTheSubdomain(t *testing.T) {
 }
 
 func TestRenderWithoutSubdomainKnowsOnlyItself(t *testing.T) {
-	got := string(Render(Peer{"team", "solo", "", "127.5.3.2"}, []Peer{{"team", "also", "", "127.5.3.3"}}))
-	want := "# written by the node, changed as pods come and go\n127.0.0.1\tlocalhost\n127.5.3.2\tsolo\n"
+	got := string(Render(Peer{"team", "solo", "", "127.5.3.2"}, []Peer{{"team", "also", "", "127.5.3.3"}},
+		[]Alias{{IP: "127.0.0.1", Names: []string{"store", "store.example"}}}))
+	want := "# written by the node, changed as pods come and go\n127.0.0.1\tlocalhost\n127.5.3.2\tsolo\n127.0.0.1\tstore store.example\n"
 	if got != want {
 		t.Errorf("got:\n%s", got)
 	}

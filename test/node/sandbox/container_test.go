@@ -132,12 +132,13 @@ func waitForLog(t *testing.T, c *sandbox.Container, text string) {
 
 func TestCommandIsPID1WithItsOwnNamesAndEnvironment(t *testing.T) {
 	eachMode(t, func(t *testing.T, host sandbox.Host) {
-		spec := shell(host, `echo pid $$; hostname; echo $GREETING $0; pwd; id -u; env | wc -l; test -c /dev/null && echo null > /dev/null; echo shm > /dev/shm/x && cat /dev/shm/x; ls /proc | grep -c '^[0-9]'`)
+		spec := shell(host, `echo pid $$; hostname; echo $GREETING $0; pwd; id -u; env | wc -l; test -c /dev/null && echo null > /dev/null; echo shm > /dev/shm/x && cat /dev/shm/x; ls /proc | grep -c '^[0-9]'; ls /proc/self/fd | wc -l`)
 		spec.WorkingDir = "/made/for/this"
 		got := output(t, spec)
 		// PATH and GREETING, and PWD, which the shell sets itself. At the end
-		// /proc shows the shell, ls and grep, and nothing of the host.
-		want := "pid 1\nbox\nhello sh\n/made/for/this\n0\n3\nshm\n3\n"
+		// /proc shows the shell, ls and grep, and nothing of the host; ls has
+		// stdin, stdout, stderr and the directory open.
+		want := "pid 1\nbox\nhello sh\n/made/for/this\n0\n3\nshm\n3\n4\n"
 		if got != want {
 			t.Errorf("got:\n%swant:\n%s", got, want)
 		}

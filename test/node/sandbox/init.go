@@ -16,8 +16,6 @@ import (
 // initContainer becomes the command of the container in dir. It returns only
 // if that cannot be done, and has told the shim why.
 func initContainer(dir string) error {
-	syscall.CloseOnExec(initGoFD)
-	syscall.CloseOnExec(initErrFD)
 	report := os.NewFile(initErrFD, "report")
 	if _, err := io.Copy(io.Discard, os.NewFile(initGoFD, "go")); err != nil {
 		return err

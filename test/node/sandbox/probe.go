@@ -49,10 +49,6 @@ func Probe(dir string, userNamespace bool) (Host, error) {
 	return Host{}, fmt.Errorf("containers cannot run here: %w\n%s", errs[0], advice)
 }
 
-// writable is a directory that every host has and that the container must be
-// able to write to; it also proves that the overlay took effect.
-const writable = "/tmp"
-
 func try(dir string, host Host) error {
 	box, err := os.MkdirTemp(dir, "probe-")
 	if err != nil {
@@ -60,7 +56,7 @@ func try(dir string, host Host) error {
 	}
 	defer RemoveTree(box)
 	c, err := Create(filepath.Join(box, "c"), host.Apply(Spec{
-		Args: []string{"sh", "-c", "test $$ = 1 && : > " + writable + "/$(hostname)"}, Hostname: "probe",
+		Args: []string{"sh", "-c", "test $$ = 1 && : > /tmp/$(hostname)"}, Hostname: "probe",
 		Env: []string{"PATH=/usr/local/bin:/usr/bin:/bin"}, WorkingDir: "/probe/new/directory",
 	}))
 	if err != nil {

@@ -32,6 +32,9 @@ type root struct {
 	// targets are the paths that must exist as mount points or working
 	// directory; the value says whether a file is wanted.
 	targets map[string]bool
+	// overlays counts what succeeded; refused is why one did not.
+	overlays int
+	refused  error
 }
 
 // ownDirs are directories that every container has of its own.
@@ -71,6 +74,9 @@ func assembleRoot(dir string, spec *Spec) (string, error) {
 	}
 	if err := r.graftChildren("/"); err != nil {
 		return "", err
+	}
+	if r.overlays == 0 {
+		return "", r.refused
 	}
 	if err := r.own(); err != nil {
 		return "", err
@@ -175,11 +181,18 @@ func (r *root) graft(p string) error {
 	descend := r.mountBelow(p)
 	if !descend {
 		err := r.overlay(p)
-		if err == nil || errors.Is(err, fs.ErrPermission) {
+		if err == nil {
+			r.overlays++
 			return nil
 		}
 		if _, precise := err.(*fs.PathError); precise {
 			return err
+		}
+		if r.refused == nil {
+			r.refused = fmt.Errorf("mount an overlay of %s: %w", p, err)
+		}
+		if errors.Is(err, fs.ErrPermission) {
+			return nil
 		}
 		// A file system that cannot be a lower layer is shown read-only.
 		if err := bindReadOnly(p, r.path+p); err != nil {

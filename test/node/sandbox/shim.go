@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -15,7 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// File descriptors that the caller hands to the shim, and the shim to the init.
+// File descriptors that the caller hands to the shim, and the shim to the init;
+// Main has marked them to be closed on exec.
 const (
 	shimLockFD  = 3 // shim: the locked lock file
 	shimReadyFD = 4 // shim: closed once the command runs, or its start has failed
@@ -27,8 +29,13 @@ const (
 const selfPath = "/proc/self/exe"
 
 // Main runs a subcommand of this package, if args (without the program name)
-// name one, and does not return then.
+// name one, and does not return then. It must be the first that a program does:
+// it also keeps files that the program has inherited from its containers.
 func Main(args []string) {
+	if err := unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		fmt.Fprintln(os.Stderr, "close inherited files on exec:", err)
+		os.Exit(1)
+	}
 	if len(args) != 2 {
 		return
 	}
@@ -55,8 +62,6 @@ func shim(dir string) error {
 	// A shim ends when its container does. Signals meant to end it (a terminal
 	// that closes, a tidy-up by process group) would lose the exit code.
 	signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGPIPE)
-	syscall.CloseOnExec(shimLockFD)
-	syscall.CloseOnExec(shimReadyFD)
 	ready := os.NewFile(shimReadyFD, "ready")
 
 	var spec Spec
