@@ -1,0 +1,51 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// figure is one measured value. Tests and benchmarks outside Go's own format
+// print it as a line of JSON after "figure: ".
+type figure struct {
+	Name  string  `json:"name"`
+	Input string  `json:"input"`
+	Value float64 `json:"value"`
+	Unit  string  `json:"unit"`
+}
+
+func (f figure) measured() string {
+	return strconv.FormatFloat(f.Value, 'g', 4, 64) + " " + f.Unit
+}
+
+// promise is a bound on a figure, in the figure's own unit.
+type promise struct {
+	most, least float64
+	unit        string
+}
+
+func (p promise) kept(v float64) bool {
+	if p.least > 0 {
+		return v >= p.least
+	}
+	return v <= p.most
+}
+
+func (p promise) String() string {
+	if p.least > 0 {
+		return fmt.Sprintf("at least %g %s", p.least, p.unit)
+	}
+	return fmt.Sprintf("at most %g %s", p.most, p.unit)
+}
+
+// promises are the bounds that are part of the product, by a figure's name.
+var promises = map[string]promise{
+	"compose.Sync":                               {most: 150, unit: "µs"},
+	"HTTP sync hook, with managedFields":         {least: 1000, unit: "requests/s"},
+	"HTTP sync hook, without managedFields":      {least: 2500, unit: "requests/s"},
+	"job.step(), nothing due, median":            {most: 20, unit: "µs"},
+	"job.step(), nothing due, p99":               {most: 200, unit: "µs"},
+	"API writes of one preempt-and-resume cycle": {most: 16, unit: "writes"},
+	"API writes when idle":                       {most: 0, unit: "writes"},
+	"eviction to workers knowing":                {most: 1, unit: "s"},
+}

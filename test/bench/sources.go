@@ -1,0 +1,127 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// source is one command that measures.
+type source struct {
+	name    string
+	cluster bool
+	dir     string
+	argv    []string
+	read    func(line string) []figure
+}
+
+func goBench(name, pkg, pattern string) source {
+	return source{name: name, argv: []string{"go", "test", "-run", "^$", "-bench", pattern, "-benchmem", pkg}, read: readGoBench}
+}
+
+// sources are all measurements, in the order of the table.
+var sources = []source{
+	goBench("the core", "./compose", "."),
+	goBench("the choice of a checkpoint", "./compose/checkpoint", "."),
+	goBench("the hook over HTTP", "./hooks/...", "HTTP"),
+	goBench("decoding a request, and what encoding/json needs", "./hooks/contract", "."),
+	goBench("reading the store", "./hooks/catalog", "."),
+	{name: "the SDK", dir: "sdk/python", argv: []string{"../../.venv/bin/python", "-m", "bench"}, read: readFigure},
+	{name: "a preempt-and-resume cycle on the local cluster", cluster: true,
+		argv: []string{"go", "run", "./test/e2e/run", "-suite", "APIWrites"}, read: readFigure},
+}
+
+// measure runs the command and reads its figures line by line.
+func (s source) measure(ctx context.Context) ([]figure, error) {
+	cmd := exec.CommandContext(ctx, s.argv[0], s.argv[1:]...)
+	cmd.Dir = s.dir
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 20 * time.Second
+	out, err := cmd.CombinedOutput()
+	var figures []figure
+	lines := bufio.NewScanner(bytes.NewReader(out))
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		figures = append(figures, s.read(lines.Text())...)
+	}
+	if err != nil {
+		return figures, fmt.Errorf("%w\n%s", err, tail(out, 40))
+	}
+	if len(figures) == 0 {
+		return nil, errors.New("it printed no figure")
+	}
+	return figures, nil
+}
+
+func tail(out []byte, n int) string {
+	lines := strings.Split(strings.TrimRight(string(out), "\n"), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}
+
+// readFigure reads a line `figure: {...}`, wherever in the line it stands.
+func readFigure(line string) []figure {
+	_, text, ok := strings.Cut(line, "figure: ")
+	if !ok {
+		return nil
+	}
+	var f figure
+	if json.Unmarshal([]byte(text), &f) != nil {
+		return nil
+	}
+	return []figure{f}
+}
+
+var benchLine = regexp.MustCompile(`^Benchmark(\S+?)(?:-\d+)?\s+\d+\s+(.*)$`)
+
+// readGoBench reads a line of Go's benchmark format: the name up to the first
+// slash is what is measured, the rest its input.
+func readGoBench(line string) []figure {
+	m := benchLine.FindStringSubmatch(line)
+	if m == nil {
+		return nil
+	}
+	name, input, _ := strings.Cut(m[1], "/")
+	input = strings.ReplaceAll(strings.ReplaceAll(input, "_", " "), "/", ", ")
+	fields := strings.Fields(m[2])
+	var figures []figure
+	for i := 0; i+1 < len(fields); i += 2 {
+		value, err := strconv.ParseFloat(fields[i], 64)
+		if err != nil {
+			continue
+		}
+		figures = append(figures, goFigure(name, input, value, fields[i+1])...)
+	}
+	return figures
+}
+
+// goFigure gives a benchmark's metric the name under which it is promised.
+func goFigure(name, input string, value float64, unit string) []figure {
+	switch unit {
+	case "ns/op":
+		if name == "Sync" {
+			name = "compose.Sync"
+		}
+		return []figure{{Name: name, Input: input, Value: value / 1e3, Unit: "µs"}}
+	case "requests/s":
+		if name == "HTTPSync" {
+			which := "without"
+			if strings.Contains(input, "managedFields=true") {
+				which = "with"
+			}
+			name = "HTTP sync hook, " + which + " managedFields"
+		}
+		return []figure{{Name: name, Input: input, Value: value, Unit: unit}}
+	case "requests/op":
+		return []figure{{Name: name + ", requests", Input: input, Value: value, Unit: "requests"}}
+	}
+	return nil
+}
