@@ -12,6 +12,10 @@ import (
 	"rtj.dev/rtj/compose/checkpoint"
 )
 
+// thoroughManifests is the number of newest manifests of which every object is
+// compared.
+const thoroughManifests = 16
+
 // checkObjects compares what the manifests promise with what is listed, of the
 // newest manifests first. What was compared stays known, so that a reading that
 // runs out of time is not in vain.

@@ -139,13 +139,7 @@ func credentialsOf(c *Credentials) *credentials.Credentials {
 	if c != nil {
 		return credentials.NewStaticV4(c.AccessKeyID, c.SecretAccessKey, c.SessionToken)
 	}
-	return credentials.NewChainCredentials([]credentials.Provider{
-		&credentials.EnvAWS{},
-		&credentials.FileAWSCredentials{},
-		// Web identity, container and instance profile. Where there is no metadata
-		// service nothing answers, and requests go out unsigned.
-		&credentials.IAM{Client: &http.Client{Timeout: 2 * time.Second}},
-	})
+	return ambientCredentials()
 }
 
 type s3Store struct {
