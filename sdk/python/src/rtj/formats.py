@@ -43,7 +43,12 @@ def decode(data: bytes, kind: str, where: str) -> Document:
 
 def timestamp(seconds: float) -> str:
     """Return seconds since the epoch as RFC 3339 in UTC, to the millisecond: short spans are measured with it."""
-    return datetime.fromtimestamp(seconds, timezone.utc).isoformat(timespec="milliseconds").replace(".000", "").replace("+00:00", "Z")
+    return (
+        datetime.fromtimestamp(seconds, timezone.utc)
+        .isoformat(timespec="milliseconds")
+        .replace(".000", "")
+        .replace("+00:00", "Z")
+    )
 
 
 def seconds(text: str, where: str) -> float:
