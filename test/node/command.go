@@ -37,8 +37,8 @@ type options struct {
 	stopContainers                                       bool
 }
 
-func command() *cobra.Command {
-	var o options
+// command is the program; it reads its flags into o.
+func command(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use:           "process-node",
 		Short:         "A Kubernetes node whose containers are processes of this machine",

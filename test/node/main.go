@@ -17,7 +17,7 @@ func main() {
 	sandbox.Main(os.Args[1:])
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	if err := command().ExecuteContext(ctx); err != nil {
+	if err := command(&options{}).ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "process-node:", err)
 		os.Exit(1)
 	}
