@@ -22,16 +22,16 @@ func (c *Cluster) bringUp(ctx context.Context) error {
 	started := 0
 	run := func(comps ...component) error {
 		for _, comp := range comps {
+			if c.runs(comp.name) {
+				continue
+			}
 			if err := c.prepare(ctx, comp); err != nil {
 				return err
 			}
-			new, err := c.ensure(comp)
-			if err != nil {
+			if err := c.launch(comp); err != nil {
 				return err
 			}
-			if new {
-				started++
-			}
+			started++
 		}
 		return nil
 	}
@@ -84,11 +84,7 @@ func (c *Cluster) bringUp(ctx context.Context) error {
 		return err
 	}
 	if c.Options.ProcessNodes > 0 {
-		roles, err := nodePeerRoles()
-		if err != nil {
-			return err
-		}
-		if err := apply.all(ctx, roles); err != nil {
+		if err := c.allowNodePeers(ctx, apply); err != nil {
 			return err
 		}
 	}

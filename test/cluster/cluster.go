@@ -187,11 +187,13 @@ func (c *Cluster) StartComponent(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	if err := c.prepare(ctx, comp); err != nil {
-		return err
-	}
-	if _, err := c.ensure(comp); err != nil {
-		return err
+	if !c.runs(name) {
+		if err := c.prepare(ctx, comp); err != nil {
+			return err
+		}
+		if err := c.launch(comp); err != nil {
+			return err
+		}
 	}
 	return c.waitReady(ctx, comp)
 }
@@ -250,26 +252,28 @@ func (c *Cluster) components() []component {
 	return all
 }
 
-// ensure starts a component that does not run, and says whether it did.
-func (c *Cluster) ensure(comp component) (bool, error) {
-	if r, err := c.table().Get(comp.name); err == nil && r.Alive() {
-		return false, nil
-	}
+func (c *Cluster) runs(name string) bool {
+	r, err := c.table().Get(name)
+	return err == nil && r.Alive()
+}
+
+// launch starts the process of a component.
+func (c *Cluster) launch(comp component) error {
 	spec, err := comp.spec()
 	if err != nil {
-		return false, fmt.Errorf("%s: %w", comp.name, err)
+		return fmt.Errorf("%s: %w", comp.name, err)
 	}
 	p, err := c.table().Start(spec)
 	for _, f := range spec.Files {
 		_ = f.Close()
 	}
 	if err != nil {
-		return false, err
+		return err
 	}
 	c.mu.Lock()
 	c.children[comp.name] = p
 	c.mu.Unlock()
-	return true, nil
+	return nil
 }
 
 // readyLimit bounds the start of one component.
@@ -315,7 +319,7 @@ func (c *Cluster) death(name string) error {
 		default:
 			return nil
 		}
-	} else if r, err := c.table().Get(name); err == nil && r.Alive() {
+	} else if c.runs(name) {
 		return nil
 	}
 	return fmt.Errorf("%s %s\n%s", name, how, c.quoteLog(name))

@@ -14,8 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
 	"rtj.dev/rtj/test/cluster/internal/build"
 	"rtj.dev/rtj/test/cluster/internal/manifest"
 	"rtj.dev/rtj/test/cluster/internal/pki"
@@ -52,7 +50,13 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: rtj-loca
 subjects: [{apiGroup: rbac.authorization.k8s.io, kind: Group, name: "system:nodes"}]
 `
 
-func nodePeerRoles() ([]*unstructured.Unstructured, error) { return manifest.Parse([]byte(nodePeers)) }
+func (c *Cluster) allowNodePeers(ctx context.Context, apply *applier) error {
+	roles, err := manifest.Parse([]byte(nodePeers))
+	if err != nil {
+		return err
+	}
+	return apply.all(ctx, roles)
+}
 
 // prepareProcessNode builds the program and gives the node its identities, as
 // a client of the API server and as a server of logs.

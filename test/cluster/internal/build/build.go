@@ -210,10 +210,14 @@ func copyTree(from, to string) error {
 	})
 }
 
-// Local builds a program of the checkout itself to path; the Go build cache
-// decides what there is to do.
+// Local builds a program of the checkout itself to path. The go tool leaves a
+// program that is up to date alone, and replaces one that runs.
 func Local(ctx context.Context, moduleDir, pkg, path string) error {
-	return set{ldflags: stripped}.build(ctx, moduleDir, pkg, path)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	_, err := goTool(ctx, moduleDir, "build", "-trimpath", "-ldflags", stripped, "-o", path, pkg)
+	return err
 }
 
 func goTool(ctx context.Context, dir string, args ...string) (string, error) {

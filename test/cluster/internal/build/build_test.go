@@ -119,7 +119,7 @@ func TestRunAllStopsAtTheFirstFailure(t *testing.T) {
 	}
 }
 
-func TestLocalBuildsAndReplacesAsAWhole(t *testing.T) {
+func TestAFailedBuildLeavesTheProgramAlone(t *testing.T) {
 	module := t.TempDir()
 	write(t, filepath.Join(module, "go.mod"), "module example.com/m\n\ngo 1.24\n")
 	write(t, filepath.Join(module, "main.go"), "package main\n\nfunc main() { println(1) }\n")
@@ -130,6 +130,16 @@ func TestLocalBuildsAndReplacesAsAWhole(t *testing.T) {
 	before, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Local(t.Context(), module, ".", path); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := os.Stat(path); err != nil || !os.SameFile(info, again) {
+		t.Errorf("a program that is up to date was linked anew (%v)", err)
 	}
 	write(t, filepath.Join(module, "main.go"), "package main\n\nfunc main() { broken }\n")
 	if err := Local(t.Context(), module, ".", path); err == nil || !strings.Contains(err.Error(), "broken") {

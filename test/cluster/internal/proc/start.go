@@ -195,14 +195,15 @@ func (t Table) All() ([]Record, error) {
 	return all, nil
 }
 
-// Tail returns the last lines of a component's log, at most n.
+// Tail returns the last lines of a component's log, at most n, and at most the
+// last 512 n bytes or 64 KiB, whatever is more.
 func (t Table) Tail(name string, n int) string {
 	f, err := os.Open(t.LogPath(name))
 	if err != nil {
 		return ""
 	}
 	defer f.Close()
-	const window = 64 << 10
+	window := max(64<<10, 512*int64(n))
 	if info, err := f.Stat(); err == nil && info.Size() > window {
 		if _, err := f.Seek(-window, io.SeekEnd); err != nil {
 			return ""
