@@ -170,6 +170,8 @@ const (
 	ReasonDeviceMismatch = "DeviceMismatch"
 	// ReasonRestoreFailed: restoring it failed as often as is tried.
 	ReasonRestoreFailed = "RestoreFailed"
+	// ReasonNotFound: spec.resume.from names it, and it is not in the store.
+	ReasonNotFound = "NotFound"
 )
 
 // Reasons of conditions that are False because all is well, or Unknown.
