@@ -2,10 +2,19 @@ package applier
 
 import (
 	"maps"
+	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
+)
+
+const (
+	// wideInterest is how many parents may be woken at once by one related object.
+	wideInterest = 32
+	// wideDelay gathers the changes of an object that more parents ask for, such as
+	// a ClusterQueue whose status counts every admission, into one sync of each.
+	wideDelay = 200 * time.Millisecond
 )
 
 // handler turns the changes in one cache into parents to be synced. It runs in
@@ -48,8 +57,13 @@ func (a *Applier) changed(c *objects, before, after *observed) {
 		if kind != nil {
 			a.childChanged(o)
 		}
-		for _, parent := range a.subscriptions.interested(c.scope, o) {
-			a.queue.Add(parent)
+		parents := a.subscriptions.interested(c.scope, o)
+		for _, parent := range parents {
+			if len(parents) > wideInterest {
+				a.queue.AddAfter(parent, wideDelay)
+			} else {
+				a.queue.Add(parent)
+			}
 		}
 	}
 }

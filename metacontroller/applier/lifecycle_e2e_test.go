@@ -126,6 +126,7 @@ func TestTerminatingParentWithoutFinalizeHookKeepsItsChildren(t *testing.T) {
 	w.quiet()
 	w.patch(trains, "p", `{"metadata":{"finalizers":["example.dev/hold"]}}`)
 	w.delete(trains, "p")
+	w.quiet() // the cache shows that the parent is terminating
 	w.onSync(always(answer(`{phase: Two}`)))
 	w.applier.Enqueue(w.namespace, "p")
 	w.eventually("the status is written", func() bool { return field(w.get(trains, "p"), "status", "phase") == "Two" })
@@ -172,9 +173,14 @@ func TestStatusConflictIsDecidedAgain(t *testing.T) {
 	w.quiet()
 	raced := false
 	w.requests.hook(func(r *http.Request) {
-		if strings.HasSuffix(r.URL.Path, "/trains/p/status") && !raced {
+		if !strings.HasSuffix(r.URL.Path, "/trains/p/status") {
+			return
+		}
+		if !raced {
 			raced = true
 			w.patch(trains, "p", `{"spec":{"want":"three"}}`)
+		} else if phase := field(w.get(trains, "p"), "status", "phase"); phase != "one" {
+			t.Errorf("a status that was decided upon an older parent was written: %s", phase)
 		}
 	})
 	w.patch(trains, "p", `{"spec":{"want":"two"}}`)
@@ -364,6 +370,41 @@ func TestRestartContinuesWithoutWrites(t *testing.T) {
 	w.run(hook, complete)
 	if got := w.quiet(); len(got) > 0 {
 		t.Errorf("requests after a restart: %v", got)
+	}
+}
+
+// An applier that decides again before its caches show what it has just written
+// would create, count or start things twice.
+func TestOwnWritesAreSeenBeforeTheNextDecision(t *testing.T) {
+	w := newWorld(t)
+	w.run(func(r *contract.SyncRequest) (*contract.SyncResponse, error) {
+		// One more child for each decision.
+		response := answer("")
+		for _, o := range r.Children.Kind("ConfigMap.v1") {
+			response.Children = append(response.Children, o)
+		}
+		if n := len(response.Children); n < 3 {
+			response.Children = append(response.Children, rawYAML(fmt.Sprintf(`{apiVersion: v1, kind: ConfigMap, metadata: {name: c%d}}`, n)))
+		}
+		return response, nil
+	})
+	w.requests.delay(200 * time.Millisecond)
+	w.parent("p", nil)
+	for range 100 {
+		w.applier.Enqueue(w.namespace, "p")
+		time.Sleep(10 * time.Millisecond)
+	}
+	w.eventually("all children exist", func() bool { return w.get(configMaps, "c2") != nil })
+	w.quiet()
+	w.requests.delay(0)
+	posts := 0
+	for _, r := range w.requests.all {
+		if strings.HasPrefix(r, "POST") {
+			posts++
+		}
+	}
+	if posts != 3 {
+		t.Errorf("3 children took %d creations: %v", posts, w.requests.all)
 	}
 }
 

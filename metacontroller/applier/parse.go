@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 )
 
@@ -56,7 +57,7 @@ func Parse(text []byte) ([]*CompositeController, error) {
 			return nil, fmt.Errorf("document %d: want %s %s, got %q %q", n, controllerAPIVersion, controllerKind, kind.APIVersion, kind.Kind)
 		}
 		c := &CompositeController{}
-		if err := yaml.UnmarshalStrict(document, c); err != nil {
+		if err := unmarshalStrict(document, c); err != nil {
 			return nil, fmt.Errorf("document %d: %w", n, err)
 		}
 		if err := c.Validate(); err != nil {
@@ -68,6 +69,16 @@ func Parse(text []byte) ([]*CompositeController, error) {
 		return nil, fmt.Errorf("no %s in the file", controllerKind)
 	}
 	return controllers, nil
+}
+
+// unmarshalStrict refuses unknown and duplicate fields, and says where they are.
+func unmarshalStrict(document []byte, into any) error {
+	text, err := yaml.YAMLToJSONStrict(document)
+	if err != nil {
+		return err
+	}
+	strict, err := kjson.UnmarshalStrict(text, into)
+	return errors.Join(append(strict, err)...)
 }
 
 func withoutComments(document []byte) []byte {

@@ -28,7 +28,9 @@ type relatedRule struct {
 	names     []string
 	// namespaceSelector is nil where the rule has none.
 	namespaceSelector labels.Selector
-	// label is "key=value" if the selector asks for a label with one value.
+	// label is "key=value" if the selector asks for a label with one value. Of
+	// several it is the one with the longest value: a uid or a name leaves fewer
+	// objects to look at than an index.
 	label string
 }
 
@@ -52,16 +54,25 @@ func compileRule(kinds *kinds, r contract.RelatedResourceRule) (*relatedRule, er
 		}
 	}
 	rule.scope = scopeOf(k.resource, rule.selector)
-	requirements, _ := rule.selector.Requirements()
+	rule.label = narrowest(rule.selector)
+	return rule, nil
+}
+
+func narrowest(selector labels.Selector) string {
+	var key, value string
+	requirements, _ := selector.Requirements()
 	for _, r := range requirements {
 		switch r.Operator() {
 		case selection.Equals, selection.DoubleEquals, selection.In:
-			if values := r.ValuesUnsorted(); len(values) == 1 {
-				rule.label = r.Key() + "=" + values[0]
+			if values := r.ValuesUnsorted(); len(values) == 1 && (key == "" || len(values[0]) > len(value)) {
+				key, value = r.Key(), values[0]
 			}
 		}
 	}
-	return rule, nil
+	if key == "" {
+		return ""
+	}
+	return key + "=" + value
 }
 
 // matches tells whether the rule selects an object of its scope. The cache of

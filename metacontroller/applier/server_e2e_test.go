@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -244,6 +245,9 @@ func createKinds() error {
 type requests struct {
 	mu   sync.Mutex
 	seen []string
+	all  []string
+	// slow is how late the events of watches come.
+	slow time.Duration
 	// before, if set, is called before a request is sent.
 	before func(*http.Request)
 }
@@ -260,12 +264,39 @@ func (r *requests) wrap(next http.RoundTripper) http.RoundTripper {
 			if before != nil {
 				before(request)
 			}
+			what := request.Method + " " + request.URL.Path[strings.LastIndex(strings.TrimSuffix(request.URL.Path, "/status"), "/")+1:]
 			r.mu.Lock()
-			r.seen = append(r.seen, request.Method+" "+request.URL.Path[strings.LastIndex(strings.TrimSuffix(request.URL.Path, "/status"), "/")+1:])
+			r.seen, r.all = append(r.seen, what), append(r.all, what)
 			r.mu.Unlock()
 		}
-		return next.RoundTrip(request)
+		response, err := next.RoundTrip(request)
+		if err == nil && query.Has("watch") {
+			response.Body = &late{response.Body, r}
+		}
+		return response, err
 	})
+}
+
+// late is the body of a watch whose events come late.
+type late struct {
+	io.ReadCloser
+	requests *requests
+}
+
+func (l *late) Read(p []byte) (int, error) {
+	n, err := l.ReadCloser.Read(p)
+	l.requests.mu.Lock()
+	slow := l.requests.slow
+	l.requests.mu.Unlock()
+	time.Sleep(slow)
+	return n, err
+}
+
+// delay makes the events of watches come late.
+func (r *requests) delay(slow time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.slow = slow
 }
 
 // take returns what was recorded and starts afresh.

@@ -28,7 +28,7 @@ import (
 
 // world is a namespace with an applier and hooks that the test is made of.
 type world struct {
-	t         *testing.T
+	t         testing.TB
 	namespace string
 	requests  *requests
 	applier   *applier.Applier
@@ -103,7 +103,7 @@ spec:
 `
 
 // controller returns the base CompositeController with changes.
-func controller(t *testing.T, name string, changes ...func(*applier.CompositeController)) *applier.CompositeController {
+func controller(t testing.TB, name string, changes ...func(*applier.CompositeController)) *applier.CompositeController {
 	t.Helper()
 	list, err := applier.Parse([]byte(strings.ReplaceAll(baseController, "NAME", name)))
 	if err != nil {
@@ -138,7 +138,7 @@ func method(m applier.UpdateMethod) func(*applier.CompositeController) {
 var worlds atomic.Int64
 
 // newWorld makes a namespace. Nothing runs yet.
-func newWorld(t *testing.T) *world {
+func newWorld(t testing.TB) *world {
 	t.Helper()
 	w := &world{t: t, namespace: fmt.Sprintf("w%d", worlds.Add(1)), requests: &requests{}, logs: &logs{}}
 	w.create(namespaces, "", object("v1", "Namespace", w.namespace, nil))
@@ -324,4 +324,12 @@ func edit(r *contract.SyncRequest, kind, key, minimal string, change func(map[st
 		panic(err)
 	}
 	return out
+}
+
+func parentName(r *contract.SyncRequest) string {
+	var head struct{ Metadata struct{ Name string } }
+	if err := json.Unmarshal(r.Parent, &head); err != nil {
+		panic(err)
+	}
+	return head.Metadata.Name
 }

@@ -1,0 +1,85 @@
+package applier
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+const valid = `# a comment
+apiVersion: metacontroller.k8s.io/v1alpha1
+kind: CompositeController
+metadata:
+  name: x
+spec:
+  parentResource: {apiVersion: exp.dev/v1, resource: trains}
+  childResources:
+  - {apiVersion: v1, resource: configmaps, updateStrategy: {method: InPlace}}
+  generateSelector: true
+  hooks:
+    sync: {version: v2, webhook: {url: "http://127.0.0.1/sync", timeout: 3s}}
+`
+
+func TestParse(t *testing.T) {
+	list, err := Parse([]byte("---\n# nothing here\n---\n" + valid + "---\n" + strings.Replace(valid, "name: x", "name: z", 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(list) != 2 || list[0].Name != "x" || list[1].Name != "z" {
+		t.Fatalf("got %d controllers", len(list))
+	}
+	if got := list[0].Spec.Hooks.Sync.timeout(); got != 3*time.Second {
+		t.Errorf("timeout %s", got)
+	}
+	if got := list[0].Spec.ChildResources[0].method(); got != InPlace {
+		t.Errorf("method %s", got)
+	}
+	if list[0].childrenAreComplete() || !list[0].generatesSelector() {
+		t.Error("children complete, or no selector generated")
+	}
+}
+
+func TestParseRefusals(t *testing.T) {
+	for name, c := range map[string]struct{ old, new, want string }{
+		"empty":              {valid, "", "no CompositeController in the file"},
+		"other kind":         {"kind: CompositeController", "kind: DecoratorController", `document 1: want metacontroller.k8s.io/v1alpha1 CompositeController, got "metacontroller.k8s.io/v1alpha1" "DecoratorController"`},
+		"unknown field":      {"generateSelector: true", "generateSelektor: true", `unknown field "spec.generateSelektor"`},
+		"duplicate field":    {"generateSelector: true", "generateSelector: true\n  generateSelector: true", "generateSelector"},
+		"no name":            {"name: x", "labels: {}", "metadata.name: missing"},
+		"no parent":          {"resource: trains", "resource: \"\"", "spec.parentResource.resource: missing"},
+		"bad version":        {"apiVersion: exp.dev/v1,", "apiVersion: a/b/c,", `spec.parentResource.apiVersion: want group/version or version, got "a/b/c"`},
+		"bad selector":       {"resource: trains", "resource: trains, labelSelector: {matchExpressions: [{key: a, operator: Is}]}", "spec.parentResource.labelSelector:"},
+		"rolling":            {"method: InPlace", "method: RollingInPlace", "spec.childResources[0].updateStrategy.method: RollingInPlace is not supported; use InPlace or Recreate"},
+		"unknown method":     {"method: InPlace", "method: Inplace", `unknown method "Inplace"`},
+		"status checks":      {"method: InPlace", "method: InPlace, statusChecks: {conditions: [{type: Ready}]}", "updateStrategy.statusChecks: belongs to rolling updates"},
+		"revision history":   {"resource: trains", "resource: trains, revisionHistory: {fieldPaths: [spec]}", "spec.parentResource.revisionHistory: belongs to rolling updates"},
+		"child twice":        {"  generateSelector", "  - {apiVersion: v1, resource: configmaps}\n  generateSelector", "spec.childResources[1]: configmaps. occurs twice"},
+		"hook v1":            {"version: v2, ", "", `spec.hooks.sync.version: only v2 is supported, got "" (v1 is what leaving it out means)`},
+		"no hooks":           {"    sync:", "    customize:", "spec.hooks: neither a sync nor a finalize hook is defined"},
+		"dead hook":          {"    sync:", "    preUpdateChild: {version: v2}\n    sync:", "spec.hooks.preUpdateChild: is called by no version of Metacontroller"},
+		"resync period":      {"generateSelector: true", "resyncPeriodSeconds: 0", "spec.resyncPeriodSeconds: must be at least 1"},
+		"unknown style":      {"  name: x", "  name: x\n  annotations: {applier.rtj.dev/children: whole}", `want "partial" or "complete", got "whole"`},
+		"several faults":     {"method: InPlace", "method: RollingRecreate, statusChecks: {}", "statusChecks"},
+		"controller as list": {"spec:", "spec: []\nspek:", "document 1:"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if !strings.Contains(valid, c.old) {
+				t.Fatalf("nothing to replace: %s", c.old)
+			}
+			_, err := Parse([]byte(strings.Replace(valid, c.old, c.new, 1)))
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got  %v\nwant %s", err, c.want)
+			}
+		})
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(valid))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		list, err := Parse(text)
+		if err == nil && len(list) == 0 {
+			t.Error("neither a controller nor an error")
+		}
+	})
+}
