@@ -608,11 +608,11 @@ func TestExec(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var out bytes.Buffer
-		err = executor.StreamWithContext(t.Context(), remotecommand.StreamOptions{Stdin: strings.NewReader(stdin), Stdout: &out, Stderr: &out})
-		return out.String(), err
+		var out, errOut bytes.Buffer // written at the same time
+		err = executor.StreamWithContext(t.Context(), remotecommand.StreamOptions{Stdin: strings.NewReader(stdin), Stdout: &out, Stderr: &errOut})
+		return out.String() + errOut.String(), err
 	}
-	if out, err := run("from outside\n", "sh", "-c", "cat /tmp/f -; echo $$ >&2"); err != nil || !strings.HasPrefix(out, "in-here\nfrom outside\n") {
+	if out, err := run("from outside\n", "sh", "-c", "cat /tmp/f -; echo complaint >&2"); err != nil || out != "in-here\nfrom outside\ncomplaint\n" {
 		t.Errorf("%q, %v", out, err)
 	}
 	_, err := run("", "sh", "-c", "exit 6")

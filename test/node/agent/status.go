@@ -179,7 +179,7 @@ func (w *worker) containerID(c *container, attempt int) string {
 
 func (w *worker) why(c *container) *corev1.ContainerStateWaiting {
 	switch {
-	case w.blocked != nil:
+	case w.blocked != nil && !w.mounted:
 		return &corev1.ContainerStateWaiting{Reason: w.blocked.reason, Message: w.blocked.message}
 	case c.waiting != nil:
 		return &corev1.ContainerStateWaiting{Reason: c.waiting.reason, Message: c.waiting.message}

@@ -48,7 +48,8 @@ type worker struct {
 	// mounted: all volumes were written once; refresh is when they are next.
 	mounted bool
 	refresh time.Time
-	blocked *waiting // why nothing can start
+	stale   bool     // the pod has changed since they were written
+	blocked *waiting // why they cannot be written
 	ending  *ending
 	due     time.Time // when step must be called again at the latest
 }
@@ -147,7 +148,8 @@ func (w *worker) step(ctx context.Context) (done bool, err error) {
 	if pod == nil && !gone {
 		return false, nil // started, and not told yet what about
 	}
-	changed := w.pod == nil || pod != nil && contentChanged(w.pod, pod)
+	changed := pod != nil && (w.pod == nil || contentChanged(w.pod, pod))
+	w.stale = w.stale || changed
 	first := w.pod == nil && pod != nil
 	if pod != nil {
 		w.pod = pod
@@ -354,28 +356,29 @@ func (w *worker) advance(ctx context.Context, changed bool) {
 // keepVolumes writes volumes that are due; false means that nothing may start.
 func (w *worker) keepVolumes(ctx context.Context, changed bool) bool {
 	now := time.Now()
-	if w.mounted && !changed && now.Before(w.refresh) {
-		w.dueAt(w.refresh)
+	if next := w.nextVolumes(); w.mounted && !w.stale && now.Before(next) {
+		w.dueAt(next)
 		return true
 	}
-	if !w.mounted && w.blocked != nil && !changed && now.Before(w.blocked.retry) {
+	if w.blocked != nil && !changed && now.Before(w.blocked.retry) {
 		w.dueAt(w.blocked.retry)
-		return false
+		return w.mounted
 	}
-	err := w.volumes.Write(ctx, w.view())
-	if err != nil && !w.mounted {
-		if ctx.Err() == nil {
-			w.blocked = w.blocked.again("CreateContainerConfigError", err, time.Second, 10*time.Second)
-			w.event(corev1.EventTypeWarning, "FailedMount", err.Error())
-			w.dueAt(w.blocked.retry)
+	if err := w.volumes.Write(ctx, w.view()); err != nil {
+		if ctx.Err() != nil {
+			return w.mounted
 		}
-		return false
-	}
-	if err != nil {
 		// What was written before stays, as with a kubelet.
-		w.Log.Warn("volumes not refreshed", "pod", w.rec.Name, "error", err)
+		most := 10 * time.Second
+		if w.mounted {
+			most = time.Minute
+		}
+		w.blocked = w.blocked.again("CreateContainerConfigError", err, time.Second, most)
+		w.event(corev1.EventTypeWarning, "FailedMount", err.Error())
+		w.dueAt(w.blocked.retry)
+		return w.mounted
 	}
-	w.mounted, w.blocked = true, nil
+	w.mounted, w.stale, w.blocked = true, false, nil
 	// The period is counted from the start; an update in between does not
 	// move it.
 	for !w.refresh.After(now) {
@@ -384,11 +387,16 @@ func (w *worker) keepVolumes(ctx context.Context, changed bool) bool {
 		}
 		w.refresh = w.refresh.Add(w.ConfigRefresh)
 	}
-	if renew := w.volumes.Renew(); !renew.IsZero() && renew.Before(w.refresh) && renew.After(now) {
-		w.refresh = renew
-	}
-	w.dueAt(w.refresh)
+	w.dueAt(w.nextVolumes())
 	return true
+}
+
+// nextVolumes is when volumes are written next, if nothing changes before.
+func (w *worker) nextVolumes() time.Time {
+	if renew := w.volumes.Renew(); !renew.IsZero() && renew.Before(w.refresh) {
+		return renew
+	}
+	return w.refresh
 }
 
 // view is the pod as its containers see it.
