@@ -39,6 +39,18 @@ var lastApplied = []string{
 	"kubectl.kubernetes.io/last-applied-configuration",
 }
 
+// NotReturned are the fields, by path, that no child carries back.
+func NotReturned() [][]string {
+	paths := [][]string{{"status"}}
+	for _, key := range systemMetadata {
+		paths = append(paths, []string{"metadata", key})
+	}
+	for _, key := range lastApplied {
+		paths = append(paths, []string{"metadata", "annotations", key})
+	}
+	return paths
+}
+
 // Render returns the object to send: without status, system metadata and
 // last-applied annotations, with our fields changed.
 func (c Child) Render() (map[string]any, error) {

@@ -3,11 +3,8 @@ package hooks
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strconv"
-
-	kjson "sigs.k8s.io/json"
 
 	"rtj.dev/rtj/api/v1beta1"
 	"rtj.dev/rtj/compose"
@@ -95,19 +92,4 @@ func decodeKind[T any](from source, kind string, into *[]T, common func(*T) *com
 	}
 	*into = list
 	return nil
-}
-
-// decode decodes one object as the API machinery does: field names are
-// case-sensitive, and unknown ones are ignored.
-func decode(raw json.RawMessage, into any) error {
-	err := kjson.UnmarshalCaseSensitivePreserveInts(raw, into)
-	var wrongType *json.UnmarshalTypeError
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &wrongType) && wrongType.Field != "":
-		return fmt.Errorf("%s: want %s, got %s", wrongType.Field, wrongType.Type, wrongType.Value)
-	default:
-		return err
-	}
 }

@@ -21,12 +21,8 @@ func Respond(d *compose.Decision, resync time.Duration) (*contract.SyncResponse,
 		ResyncAfterSeconds: resync.Round(time.Millisecond).Seconds(),
 		Finalized:          d.Finalized,
 	}
-	for _, child := range d.Children {
-		object, err := child.Render()
-		if err != nil {
-			return nil, err
-		}
-		raw, err := json.Marshal(object)
+	for i := range d.Children {
+		raw, err := render(&d.Children[i])
 		if err != nil {
 			return nil, err
 		}

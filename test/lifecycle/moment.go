@@ -1,0 +1,35 @@
+package lifecycle
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"rtj.dev/rtj/compose/checkpoint"
+	"rtj.dev/rtj/hooks/catalog"
+	"rtj.dev/rtj/hooks/contract"
+)
+
+// Moment is what is observed and what the store holds at one instant.
+type Moment struct {
+	Now     time.Time
+	Request *contract.SyncRequest
+	Catalog *checkpoint.Snapshot
+}
+
+// After runs commands and returns the moment after the last one, for tests and
+// benchmarks that begin in the middle of a story.
+func After(commands ...string) (*Moment, error) {
+	w := newWorld()
+	defer w.close()
+	for _, line := range commands {
+		if _, err := w.run(line); err != nil {
+			return nil, fmt.Errorf("%s: %w", line, err)
+		}
+	}
+	request, err := w.request()
+	if err != nil {
+		return nil, err
+	}
+	return &Moment{Now: w.now, Request: request, Catalog: w.store.Read(context.Background(), catalog.Run{}, catalog.Ask{})}, nil
+}
