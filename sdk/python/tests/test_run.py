@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -223,8 +224,6 @@ class TestWithRanks:
         process = self.begin(world)
         world.wait_for_step(3)
         victim = eventually("rank 1 runs", lambda: rank_pid(process.pid, "1"))
-        import os
-
         os.kill(victim, signal.SIGKILL)
         result = ended(process)
         assert result.code == 137, result.output

@@ -104,7 +104,7 @@ class World:
         self.environ.setdefault("RTJ_TERMINATION_GRACE_SECONDS", "60")
         self.environ.setdefault("RTJ_CHECKPOINT_INTERVAL_SECONDS", "3600")
 
-    def start(self, command: Sequence[str | Path], rank: int = 0, **extra: str) -> subprocess.Popen[str]:
+    def start(self, command: Sequence[object], rank: int = 0, **extra: str) -> subprocess.Popen[str]:
         """Start a pod's command; with RTJ_PROCESSES_PER_POD 1 that is a rank."""
         environ = {k: v for k, v in os.environ.items() if not k.startswith(("RTJ_", "TRAIN_", "FAULT_"))}
         environ |= self.environ | {"RTJ_POD_INDEX": str(rank)} | extra
@@ -115,6 +115,7 @@ class World:
             stderr=subprocess.STDOUT,
             text=True,
             cwd=self.folder,
+            start_new_session=True,
         )
         self.processes.append(process)
         return process
@@ -189,8 +190,11 @@ class World:
 
     def stop(self) -> None:
         for process in self.processes:
-            if process.poll() is None:
-                process.send_signal(signal.SIGKILL)
+            # The group, since what rtj-run has started outlives it where it is not PID 1.
+            try:
+                os.killpg(process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
             if process.stdout is not None and not process.stdout.closed:
                 process.communicate(timeout=PATIENCE)
 

@@ -20,6 +20,14 @@ if TYPE_CHECKING:
 _REQUEST_TIMEOUT = "120s"
 _CONNECT_TIMEOUT = "5s"
 
+# Any of these says where credentials come from.
+_CREDENTIALS = (
+    "AWS_ACCESS_KEY_ID",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+)
+
 # Error codes of the S3 API that no repetition cures.
 _PERMANENT = (
     "NoSuchBucket",
@@ -45,6 +53,12 @@ class S3Store:
         config: S3Config = {
             "region": region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
         }
+        if endpoint and not any(os.environ.get(name) for name in _CREDENTIALS):
+            # Otherwise the client would ask a cloud's metadata service, which such a server has nothing to do with.
+            raise ConfigurationError(
+                f"no credentials for {endpoint}: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY "
+                "(on a cluster: spec.checkpoint.storage.credentials.secretName)"
+            )
         if endpoint:
             config["endpoint"] = endpoint
             # Servers behind a plain address know no bucket host names.
