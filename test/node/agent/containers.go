@@ -235,7 +235,7 @@ func (w *worker) anyRunning() bool {
 }
 
 // ensure starts or restarts a container, if it should run. It returns true for
-// one that has done all that it will do, successfully.
+// an init container that has done its work.
 func (w *worker) ensure(ctx context.Context, c *container) bool {
 	if c.running() {
 		w.watchProbes(ctx, c)
@@ -246,7 +246,7 @@ func (w *worker) ensure(ctx context.Context, c *container) bool {
 			return true
 		}
 		if !w.restarts(c, end) {
-			return !c.init && end.Code == 0
+			return false
 		}
 		if c.restart == nil {
 			c.restart = w.backOff(c, end)

@@ -181,9 +181,6 @@ func (c *Container) Signal(sig syscall.Signal) error {
 	if c.run.InitPID == 0 {
 		return nil
 	}
-	if boot, err := bootID(); err != nil || boot != c.run.BootID {
-		return err
-	}
 	fd, err := unix.PidfdOpen(c.run.InitPID, 0)
 	if errors.Is(err, unix.ESRCH) {
 		return nil
@@ -193,7 +190,7 @@ func (c *Container) Signal(sig syscall.Signal) error {
 	}
 	defer unix.Close(fd)
 	// The pidfd holds the process; only now can its identity be judged.
-	if start, err := startTicks(c.run.InitPID); err != nil || start != c.run.InitStart {
+	if !c.isInit() {
 		return nil
 	}
 	err = unix.PidfdSendSignal(fd, sig, nil, 0)
@@ -203,12 +200,25 @@ func (c *Container) Signal(sig syscall.Signal) error {
 	return err
 }
 
+// isInit says whether the process with the init's pid is the init.
+func (c *Container) isInit() bool {
+	boot, err := bootID()
+	if err != nil || boot != c.run.BootID {
+		return false
+	}
+	start, err := startTicks(c.run.InitPID)
+	return err == nil && start == c.run.InitStart
+}
+
 // Exec runs a command inside the container, in its environment, and returns its
 // exit code. When ctx ends the command is killed and the code is -1.
 func (c *Container) Exec(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (int, error) {
 	nsenter, err := exec.LookPath("nsenter")
 	if err != nil {
 		return -1, errors.New("exec in a container needs nsenter (package util-linux)")
+	}
+	if !c.isInit() {
+		return -1, errors.New("the container does not run")
 	}
 	in := []string{"--target", strconv.Itoa(c.run.InitPID), "--mount", "--pid", "--uts", "--ipc", "--root", "--wd", "--preserve-credentials"}
 	if c.spec.UserNamespace {
