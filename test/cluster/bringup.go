@@ -59,11 +59,13 @@ func (c *Cluster) bringUp(ctx context.Context) error {
 	if err := run(c.controllerManager(), c.scheduler()); err != nil {
 		return err
 	}
-	if err := c.install(ctx, apply); err != nil {
-		return err
-	}
-	step("CRDs and roles installed")
 	managers := []component{c.kueue(), c.jobset(), c.kwok()}
+	if !c.allRun(managers) { // which start only after this
+		if err := c.install(ctx, apply); err != nil {
+			return err
+		}
+		step("CRDs and roles installed")
+	}
 	if err := run(managers...); err != nil {
 		return err
 	}
@@ -112,6 +114,15 @@ func (c *Cluster) bringUp(ctx context.Context) error {
 		step("already up: nothing had to be started")
 	}
 	return nil
+}
+
+func (c *Cluster) allRun(comps []component) bool {
+	for _, comp := range comps {
+		if !c.runs(comp.name) {
+			return false
+		}
+	}
+	return true
 }
 
 // prepare makes what a component needs before its process starts.

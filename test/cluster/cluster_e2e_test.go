@@ -95,11 +95,11 @@ func TestEveryComponentCanBeKilledAndStartedAgain(t *testing.T) {
 	if _, err := c.Smoke(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if err := c.StopComponent(Kueue); err != nil {
+	// After a crash of everything, it comes up again with its data.
+	before := nodeUID(t, c)
+	if err := c.table().KillAll(); err != nil {
 		t.Fatal(err)
 	}
-	// What an interrupted or rebooted cluster needs: up again, with its data.
-	before := nodeUID(t, c)
 	again, err := Start(t.Context(), Options{Dir: c.Dir, FakeNodes: 1, Persistent: true})
 	if err != nil {
 		t.Fatal(err)
@@ -272,6 +272,44 @@ func beatsOn(path string) (bool, string, error) {
 	time.Sleep(time.Second)
 	second, err := os.ReadFile(path)
 	return err == nil && string(first) != string(second), "it stands still", nil
+}
+
+func TestRTJIsInstalledIntoAnExistingCluster(t *testing.T) {
+	c := startCluster(t, Options{})
+	t.Setenv("KUBECONFIG", c.Kubeconfig)
+	var out strings.Builder
+	if err := InstallExisting(t.Context(), "", &out); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), c.APIServer) {
+		t.Errorf("the output does not say where: %s", out.String())
+	}
+	if err := InstallExisting(t.Context(), "no-such-context", &out); err == nil || !strings.Contains(err.Error(), "no-such-context") {
+		t.Errorf("a context that does not exist: %v", err)
+	}
+	client := kubernetes.NewForConfigOrDie(c.RESTConfig)
+	configMap := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "kueue-manager-config"},
+		Data: map[string]string{"controller_manager_config.yaml": "integrations: {frameworks: [pod]}"}}
+	if _, err := client.CoreV1().ConfigMaps(kueueNamespace).Create(t.Context(), configMap, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := InstallExisting(t.Context(), "", &out); err == nil || !strings.Contains(err.Error(), externalFramework) {
+		t.Errorf("a Kueue that does not know RTJ: %v", err)
+	}
+	apply, err := newApplier(c.RESTConfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const jobsets = "jobsets.jobset.x-k8s.io"
+	if err := apply.client.Resource(crdResource).Delete(t.Context(), jobsets, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := eventually(t, "the missing CRD is named", func() (bool, string, error) {
+		err := InstallExisting(t.Context(), "", &out)
+		return err != nil && strings.Contains(err.Error(), "CRD "+jobsets+" is missing: install JobSet"), fmt.Sprint(err), nil
+	}); err != nil {
+		t.Error(err)
+	}
 }
 
 // eventually bounds what hangs; what is waited for takes a fraction of it.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -75,7 +76,11 @@ func (c *Cluster) operator() component {
 	return component{
 		name: Operator, port: port, grace: defaultGrace,
 		spec: func() (proc.Spec, error) {
-			args := append([]string{"run", "--kubeconfig=" + c.RTJKubeconfig, "--http-address=" + loopback(port)}, c.Options.OperatorArgs...)
+			args := []string{
+				"run", "--kubeconfig=" + c.RTJKubeconfig, "--http-address=" + loopback(port),
+				fmt.Sprintf("--kueue-pod-integration=%t", slices.Contains(c.Options.KueueFrameworks, FrameworkPod)),
+			}
+			args = append(args, c.Options.OperatorArgs...)
 			return proc.Spec{Name: Operator, Path: c.operatorPath(), Args: args, Dir: c.Dir}, nil
 		},
 		ready: c.answers(fmt.Sprintf("http://127.0.0.1:%d/readyz", port), ""),
