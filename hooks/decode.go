@@ -29,7 +29,7 @@ import (
 // the benchmarks.
 func decode(raw json.RawMessage, into any) error {
 	v := reflect.ValueOf(into).Elem()
-	err := decoderOf(v.Type())(bytes.TrimSpace(raw), v)
+	_, err := decoderOf(v.Type())(raw, skipSpace(raw, 0), v)
 	var wrong *typeError
 	if errors.As(err, &wrong) && wrong.field == "" {
 		return fmt.Errorf("want %s, got %s", wrong.want, wrong.got)
@@ -37,8 +37,11 @@ func decode(raw json.RawMessage, into any) error {
 	return err
 }
 
-// decoder decodes one value into v.
-type decoder func(raw []byte, v reflect.Value) error
+// decoder decodes the value at i into v, and returns where it ends.
+type decoder func(raw []byte, i int, v reflect.Value) (int, error)
+
+// errText is a text that was said to be JSON and is not.
+var errText = errors.New("not JSON")
 
 // typeError is a value of another type than the field.
 type typeError struct{ field, want, got string }
@@ -72,9 +75,9 @@ func decoderOf(t reflect.Type) decoder {
 	var ready sync.WaitGroup
 	ready.Add(1)
 	var made decoder
-	known, loaded := decoders.LoadOrStore(t, decoder(func(raw []byte, v reflect.Value) error {
+	known, loaded := decoders.LoadOrStore(t, decoder(func(raw []byte, i int, v reflect.Value) (int, error) {
 		ready.Wait()
-		return made(raw, v)
+		return made(raw, i, v)
 	}))
 	if loaded {
 		return known.(decoder)
@@ -97,9 +100,9 @@ func newDecoder(t reflect.Type) decoder {
 	case t == conditionType:
 		return conditionDecoder()
 	case t == timeType:
-		return decodeTime
+		return scalar(decodeTime)
 	case t == rawType || reflect.PointerTo(t).Implements(unmarshaler):
-		return decodeByItself
+		return scalar(decodeByItself)
 	}
 	switch t.Kind() {
 	case reflect.Pointer:
@@ -108,22 +111,22 @@ func newDecoder(t reflect.Type) decoder {
 		return structDecoder(t)
 	case reflect.Slice:
 		if t.Elem().Kind() == reflect.Uint8 {
-			return decodeByItself // base64
+			return scalar(decodeByItself) // base64
 		}
 		return sliceDecoder(t)
 	case reflect.Map:
 		if t.Key().Kind() != reflect.String || reflect.PointerTo(t.Key()).Implements(textUnmarshaler) {
-			return decodeByItself
+			return scalar(decodeByItself)
 		}
 		return mapDecoder(t)
 	case reflect.String:
-		return decodeString
+		return scalar(decodeString)
 	case reflect.Bool:
-		return decodeBool
+		return scalar(decodeBool)
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
-		return decodeInt
+		return scalar(decodeInt)
 	default:
-		return decodeByItself
+		return scalar(decodeByItself)
 	}
 }
 
@@ -239,72 +242,97 @@ func decodeTime(raw []byte, v reflect.Value) error {
 	return nil
 }
 
+// scalar makes a decoder of a function that needs the bytes of the value alone.
+func scalar(f func(value []byte, v reflect.Value) error) decoder {
+	return func(raw []byte, i int, v reflect.Value) (int, error) {
+		end := skipValue(raw, i)
+		if end < 0 {
+			return -1, errText
+		}
+		return end, f(raw[i:end:end], v)
+	}
+}
+
+// nullable makes a decoder that takes null for the zero value.
+func nullable(f decoder) decoder {
+	return func(raw []byte, i int, v reflect.Value) (int, error) {
+		if end := i + len("null"); end <= len(raw) && isNull(raw[i:end]) {
+			v.SetZero()
+			return end, nil
+		}
+		return f(raw, i, v)
+	}
+}
+
+// ended is what a decoder returns that walked to end and met err on the way.
+func ended(raw []byte, i, end int, v reflect.Value, err error) (int, error) {
+	if err == nil && end < 0 {
+		if skipped := skipValue(raw, i); skipped < 0 {
+			err = errText
+		} else {
+			err = mismatch(raw[i:skipped], v)
+		}
+	}
+	return end, err
+}
+
 func pointerDecoder(t reflect.Type) decoder {
 	element := decoderOf(t.Elem())
-	return func(raw []byte, v reflect.Value) error {
-		if isNull(raw) {
-			v.SetZero()
-			return nil
-		}
+	return nullable(func(raw []byte, i int, v reflect.Value) (int, error) {
 		if v.IsNil() {
 			v.Set(reflect.New(t.Elem()))
 		}
-		return element(raw, v.Elem())
-	}
+		return element(raw, i, v.Elem())
+	})
 }
 
 func sliceDecoder(t reflect.Type) decoder {
 	element := decoderOf(t.Elem())
-	return func(raw []byte, v reflect.Value) error {
-		if isNull(raw) {
-			v.SetZero()
-			return nil
-		}
-		count := 0
-		if !eachElement(raw, func([]byte) bool { count++; return true }) {
-			return mismatch(raw, v)
-		}
-		v.Set(reflect.MakeSlice(t, count, count))
-		var err error
-		i := 0
-		eachElement(raw, func(value []byte) bool {
-			if err = element(value, v.Index(i)); err != nil {
-				err = below("["+strconv.Itoa(i)+"]", err)
-			}
-			i++
-			return err == nil
-		})
-		return err
+	// Lists of large things, such as containers, are short.
+	capacity := 4
+	if t.Elem().Size() > 256 {
+		capacity = 1
 	}
+	return nullable(func(raw []byte, i int, v reflect.Value) (int, error) {
+		v.Set(reflect.MakeSlice(t, 0, capacity))
+		n := 0
+		var err error
+		end := walkList(raw, i, func(at int) int {
+			if n == v.Cap() {
+				v.Grow(1)
+			}
+			v.SetLen(n + 1)
+			if at, err = element(raw, at, v.Index(n)); err != nil {
+				err = below("["+strconv.Itoa(n)+"]", err)
+				return -1
+			}
+			n++
+			return at
+		})
+		return ended(raw, i, end, v, err)
+	})
 }
 
 func mapDecoder(t reflect.Type) decoder {
 	element := decoderOf(t.Elem())
-	return func(raw []byte, v reflect.Value) error {
-		if isNull(raw) {
-			v.SetZero()
-			return nil
-		}
+	return nullable(func(raw []byte, i int, v reflect.Value) (int, error) {
 		if v.IsNil() {
 			v.Set(reflect.MakeMap(t))
 		}
-		var err error
 		value := reflect.New(t.Elem()).Elem()
-		walked := eachMember(raw, func(key, raw []byte) bool {
+		var err error
+		end := walkObject(raw, i, func(key []byte, at int) int {
 			value.SetZero()
 			name := plainKey(key)
-			if err = element(raw, value); err != nil {
+			if at, err = element(raw, at, value); err != nil {
 				err = below(name, err)
-				return false
+				return -1
 			}
 			v.SetMapIndex(reflect.ValueOf(name).Convert(t.Key()), value)
-			return true
+			return at
 		})
-		if err == nil && !walked {
-			return mismatch(raw, v)
-		}
-		return err
-	}
+		return ended(raw, i, end, v, err)
+	})
 }
 
 // member is a field of a struct.
@@ -316,27 +344,26 @@ type member struct {
 func structDecoder(t reflect.Type) decoder {
 	members := map[string]member{}
 	collect(t, nil, members)
-	return func(raw []byte, v reflect.Value) error {
-		if isNull(raw) {
-			return nil
+	return func(raw []byte, i int, v reflect.Value) (int, error) {
+		if end := i + len("null"); end <= len(raw) && isNull(raw[i:end]) {
+			return end, nil
 		}
 		var err error
-		walked := eachMember(raw, func(key, value []byte) bool {
+		end := walkObject(raw, i, func(key []byte, at int) int {
 			m, ok := members[string(key)] // no copy of the key
+			if !ok && escaped(key) {
+				m, ok = members[plainKey(key)]
+			}
 			if !ok {
-				if m, ok = members[plainKey(key)]; !ok {
-					return true
-				}
+				return skipValue(raw, at)
 			}
-			if err = m.decode(value, v.FieldByIndex(m.index)); err != nil {
+			if at, err = m.decode(raw, at, v.FieldByIndex(m.index)); err != nil {
 				err = below(string(key), err)
+				return -1
 			}
-			return err == nil
+			return at
 		})
-		if err == nil && !walked {
-			return mismatch(raw, v)
-		}
-		return err
+		return ended(raw, i, end, v, err)
 	}
 }
 
@@ -370,11 +397,11 @@ func collect(t reflect.Type, index []int, into map[string]member) {
 // does by itself.
 func conditionDecoder() decoder {
 	fields := structDecoder(conditionType)
-	return func(raw []byte, v reflect.Value) error {
-		if err := fields(raw, v); err != nil {
-			return err
+	return func(raw []byte, i int, v reflect.Value) (int, error) {
+		end, err := fields(raw, i, v)
+		if err == nil {
+			v.Addr().Interface().(*compose.Condition).Raw = raw[i:end:end]
 		}
-		v.Addr().Interface().(*compose.Condition).Raw = raw
-		return nil
+		return end, err
 	}
 }

@@ -41,26 +41,27 @@ func (e *edit) at(path []string) *edit {
 func (e *edit) apply(dst, raw []byte) ([]byte, bool) {
 	dst = append(dst, '{')
 	start := len(dst)
-	// Names of members that are there are marked by removal.
-	missing := maps.Clone(e.members)
-	if !eachMember(raw, func(key, value []byte) bool {
+	missing := map[string]*edit{}
+	for key, change := range e.members {
+		if change.adds() {
+			missing[key] = change
+		}
+	}
+	if !eachMember(raw, func(key, value []byte) {
 		change := e.members[string(key)]
-		if change == nil {
+		if change == nil && escaped(key) {
 			change = e.members[plainKey(key)]
 		}
 		if change != nil {
 			delete(missing, plainKey(key))
 		}
 		dst = change.member(dst, start, key, value)
-		return true
 	}) {
 		return dst, false
 	}
 	for _, key := range slices.Sorted(maps.Keys(missing)) {
-		if change := missing[key]; change.adds() {
-			name, _ := json.Marshal(key)
-			dst = change.member(dst, start, name[1:len(name)-1], []byte("{}"))
-		}
+		name, _ := json.Marshal(key)
+		dst = missing[key].member(dst, start, name[1:len(name)-1], []byte("{}"))
 	}
 	return append(dst, '}'), true
 }

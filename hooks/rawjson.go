@@ -10,83 +10,87 @@ import (
 // looking into them, several times as fast as a decoder. What is not JSON makes
 // them fail or find something else, never read beyond the text.
 
-// eachMember calls f for each member of an object with its name, between the
-// quotes as written, and its value, until f returns false. It reports whether raw
-// is an object and was walked to its end.
-func eachMember(raw []byte, f func(key, value []byte) bool) bool {
-	i := skipSpace(raw, 0)
+// walkObject passes over the object at i. f is called for each member with its
+// name, between the quotes as written, and the place of its value, and returns
+// where the value ends. The end of the object is returned; it is negative if there
+// is none at i, or once f returns a negative number.
+func walkObject(raw []byte, i int, f func(key []byte, at int) int) int {
 	if i >= len(raw) || raw[i] != '{' {
-		return false
+		return -1
 	}
 	i = skipSpace(raw, i+1)
 	if i < len(raw) && raw[i] == '}' {
-		return true
+		return i + 1
 	}
 	for {
 		if i >= len(raw) || raw[i] != '"' {
-			return false
+			return -1
 		}
 		end := skipString(raw, i)
 		if end < 0 {
-			return false
+			return -1
 		}
 		key := raw[i+1 : end-1]
 		i = skipSpace(raw, end)
 		if i >= len(raw) || raw[i] != ':' {
-			return false
+			return -1
 		}
-		i = skipSpace(raw, i+1)
-		end = skipValue(raw, i)
-		if end < 0 {
-			return false
+		if i = f(key, skipSpace(raw, i+1)); i < 0 {
+			return -1
 		}
-		if !f(key, raw[i:end:end]) {
-			return false
-		}
-		i = skipSpace(raw, end)
+		i = skipSpace(raw, i)
 		if i >= len(raw) {
-			return false
+			return -1
 		}
 		switch raw[i] {
 		case ',':
 			i = skipSpace(raw, i+1)
 		case '}':
-			return true
+			return i + 1
 		default:
-			return false
+			return -1
 		}
 	}
 }
 
-// eachElement calls f for each element of a list until f returns false. It reports
-// whether raw is a list and was walked to its end.
-func eachElement(raw []byte, f func(value []byte) bool) bool {
-	i := skipSpace(raw, 0)
+// walkList passes over the list at i, as walkObject does.
+func walkList(raw []byte, i int, f func(at int) int) int {
 	if i >= len(raw) || raw[i] != '[' {
-		return false
+		return -1
 	}
 	i = skipSpace(raw, i+1)
 	if i < len(raw) && raw[i] == ']' {
-		return true
+		return i + 1
 	}
 	for {
-		end := skipValue(raw, i)
-		if end < 0 || !f(raw[i:end:end]) {
-			return false
+		if i = f(i); i < 0 {
+			return -1
 		}
-		i = skipSpace(raw, end)
+		i = skipSpace(raw, i)
 		if i >= len(raw) {
-			return false
+			return -1
 		}
 		switch raw[i] {
 		case ',':
 			i = skipSpace(raw, i+1)
 		case ']':
-			return true
+			return i + 1
 		default:
-			return false
+			return -1
 		}
 	}
+}
+
+// eachMember calls f for each member of an object with its name, between the
+// quotes as written, and its value. It reports whether raw is an object.
+func eachMember(raw []byte, f func(key, value []byte)) bool {
+	return walkObject(raw, skipSpace(raw, 0), func(key []byte, at int) int {
+		end := skipValue(raw, at)
+		if end >= 0 {
+			f(key, raw[at:end:end])
+		}
+		return end
+	}) >= 0
 }
 
 // skipValue returns the end of the value at i, or -1.
@@ -161,9 +165,11 @@ func skipSpace(raw []byte, i int) int {
 	return i
 }
 
+func escaped(key []byte) bool { return bytes.IndexByte(key, '\\') >= 0 }
+
 // plainKey is the name of a member without escapes.
 func plainKey(key []byte) string {
-	if bytes.IndexByte(key, '\\') < 0 {
+	if !escaped(key) {
 		return string(key)
 	}
 	var plain string
