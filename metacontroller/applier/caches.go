@@ -2,6 +2,7 @@ package applier
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -133,6 +134,17 @@ func (c *objects) hasSeen(namespace, name, resourceVersion string) bool {
 		return true
 	}
 	return !older(c.indexer.LastStoreSyncResourceVersion(), resourceVersion)
+}
+
+// overtaken tells whether the cache already shows that an object has changed since
+// it was observed, so that a write upon it would be refused. Not sending it saves
+// the request.
+func (c *objects) overtaken(o *observed) error {
+	now := c.get(o.GetNamespace(), o.GetName())
+	if now == nil || !older(o.GetResourceVersion(), now.GetResourceVersion()) {
+		return nil
+	}
+	return &lostRace{errors.New("has changed since it was observed")}
 }
 
 // older tells whether resource version a is known to come before b.

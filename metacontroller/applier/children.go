@@ -202,6 +202,9 @@ func (a *Applier) whoTookIt(ctx context.Context, parent *observed, d *desiredChi
 // delete removes a child that is not wanted any more, in the state in which that
 // was decided.
 func (a *Applier) delete(ctx context.Context, state *parentState, c child) error {
+	if err := c.kind.cache.overtaken(c.observed); err != nil {
+		return err
+	}
 	uid, resourceVersion, background := c.GetUID(), c.GetResourceVersion(), metav1.DeletePropagationBackground
 	err := a.dynamic.Resource(c.kind.resource).Namespace(c.GetNamespace()).Delete(ctx, c.GetName(), metav1.DeleteOptions{
 		Preconditions:     &metav1.Preconditions{UID: &uid, ResourceVersion: &resourceVersion},

@@ -7,11 +7,8 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -23,10 +20,12 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
+
+	"rtj.dev/rtj/test/cluster"
 )
 
-// server is an API server with its etcd, and the garbage collector, shared by the
-// tests of this package. Each test has a namespace of its own.
+// server is the API server of a local cluster, shared by the tests of this
+// package. Each test has a namespace of its own.
 var server struct {
 	config *rest.Config
 	client dynamic.Interface
@@ -34,112 +33,27 @@ var server struct {
 
 func TestMain(m *testing.M) {
 	os.Exit(func() int {
-		bin := os.Getenv("RTJ_CONTROL_PLANE_BIN")
-		if bin == "" {
-			fmt.Println("RTJ_CONTROL_PLANE_BIN is not set: no API server to test against")
-			return 1
-		}
-		dir, err := os.MkdirTemp("", "applier-e2e-")
+		c, err := cluster.Start(context.Background(), cluster.Options{Progress: os.Stderr})
 		if err != nil {
-			fmt.Println(err)
+			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
-		defer os.RemoveAll(dir)
-		stop, err := startServer(bin, dir)
-		defer stop()
+		defer func() {
+			if err := c.Close(); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+			}
+		}()
+		server.config = rest.CopyConfig(c.RESTConfig)
+		server.config.QPS = -1
+		if server.client, err = dynamic.NewForConfig(server.config); err == nil {
+			err = createKinds()
+		}
 		if err != nil {
-			fmt.Println(err)
-			return 1
-		}
-		if err := createKinds(); err != nil {
-			fmt.Println(err)
+			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
 		return m.Run()
 	}())
-}
-
-func startServer(bin, dir string) (stop func(), err error) {
-	var processes []*exec.Cmd
-	stop = func() {
-		for _, p := range processes {
-			_ = p.Process.Kill()
-			_ = p.Wait()
-		}
-	}
-	run := func(name string, args ...string) error {
-		log, err := os.Create(filepath.Join(dir, name+".log"))
-		if err != nil {
-			return err
-		}
-		p := exec.Command(filepath.Join(bin, name), args...)
-		p.Dir, p.Stdout, p.Stderr = dir, log, log
-		if err := p.Start(); err != nil {
-			return err
-		}
-		processes = append(processes, p)
-		return nil
-	}
-	ports := make([]string, 4)
-	for i := range ports {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return stop, err
-		}
-		defer l.Close()
-		_, ports[i], _ = net.SplitHostPort(l.Addr().String())
-		l.Close()
-	}
-	etcd, peer := "http://127.0.0.1:"+ports[0], "http://127.0.0.1:"+ports[1]
-	if err := run("server", "--data-dir", "etcd", "--listen-client-urls", etcd, "--advertise-client-urls", etcd,
-		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "default="+peer,
-		"--unsafe-no-fsync", "--log-level", "error"); err != nil {
-		return stop, err
-	}
-	if err := os.WriteFile(filepath.Join(dir, "tokens.csv"), []byte("admin,admin,admin,system:masters\n"), 0o600); err != nil {
-		return stop, err
-	}
-	if out, err := exec.Command("openssl", "genrsa", "-out", filepath.Join(dir, "sa.key"), "2048").CombinedOutput(); err != nil {
-		return stop, fmt.Errorf("openssl: %w: %s", err, out)
-	}
-	if err := run("kube-apiserver", "--etcd-servers="+etcd, "--secure-port="+ports[2], "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1",
-		"--cert-dir=certs", "--token-auth-file=tokens.csv", "--authorization-mode=AlwaysAllow",
-		"--service-account-key-file=sa.key", "--service-account-signing-key-file=sa.key", "--service-account-issuer=https://kubernetes.default.svc",
-		"--disable-admission-plugins=ServiceAccount", "--service-cluster-ip-range=10.0.0.0/24",
-		"--max-requests-inflight=2000", "--max-mutating-requests-inflight=1000"); err != nil {
-		return stop, err
-	}
-	server.config = &rest.Config{Host: "https://127.0.0.1:" + ports[2], BearerToken: "admin", QPS: -1, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}
-	kubeconfig := fmt.Sprintf("apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: %q, insecure-skip-tls-verify: true}}]\nusers: [{name: u, user: {token: admin}}]\ncontexts: [{name: c, context: {cluster: c, user: u}}]\ncurrent-context: c\n", server.config.Host)
-	if err := os.WriteFile(filepath.Join(dir, "kubeconfig"), []byte(kubeconfig), 0o600); err != nil {
-		return stop, err
-	}
-	if server.client, err = dynamic.NewForConfig(server.config); err != nil {
-		return stop, err
-	}
-	if err := waitReady(); err != nil {
-		log, _ := os.ReadFile(filepath.Join(dir, "kube-apiserver.log"))
-		return stop, fmt.Errorf("%w\n%s", err, log[max(0, len(log)-4000):])
-	}
-	return stop, run("kube-controller-manager", "--kubeconfig=kubeconfig", "--controllers=garbage-collector-controller,namespace-controller",
-		"--leader-elect=false", "--secure-port="+ports[3], "--bind-address=127.0.0.1", "--cert-dir=certs-kcm", "--kube-api-qps=500", "--kube-api-burst=1000")
-}
-
-func waitReady() error {
-	client, err := rest.HTTPClientFor(server.config)
-	if err != nil {
-		return err
-	}
-	for deadline := time.Now().Add(60 * time.Second); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
-		response, err := client.Get(server.config.Host + "/readyz")
-		if err == nil {
-			response.Body.Close()
-			if response.StatusCode == http.StatusOK {
-				return nil
-			}
-		}
-	}
-	return fmt.Errorf("the API server did not become ready")
 }
 
 const kindsYAML = `

@@ -76,7 +76,7 @@ func (s *parentState) prune(exists func(types.UID) bool) {
 
 const (
 	firstBackoff = 100 * time.Millisecond
-	maxBackoff   = 5 * time.Minute
+	maxBackoff   = time.Minute
 	// failurePause is how soon after a failure an event may cause the next
 	// attempt: at once would let a busy parent that always fails take a worker
 	// for itself, only after the back-off would leave one that was repaired

@@ -12,7 +12,7 @@ import (
 
 func TestBackoffDoublesWithinBounds(t *testing.T) {
 	for failures, want := range map[int]time.Duration{
-		0: firstBackoff, 1: firstBackoff, 2: 2 * firstBackoff, 5: 16 * firstBackoff, 13: maxBackoff, 1 << 30: maxBackoff,
+		0: firstBackoff, 1: firstBackoff, 2: 2 * firstBackoff, 5: 16 * firstBackoff, 11: maxBackoff, 1 << 30: maxBackoff,
 	} {
 		for range 100 {
 			if got := backoff(failures); got < want || got > want+want/5 {

@@ -32,6 +32,9 @@ func (a *Applier) writeStatus(ctx context.Context, parent *observed, state *pare
 	if left.empty() || state.knows(parent.GetUID(), left) {
 		return nil
 	}
+	if err := a.parents.overtaken(parent); err != nil {
+		return err
+	}
 	written, err := a.patch(ctx, "status", a.parent, parent, guarded(parent, left.patch), "status")
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):

@@ -28,6 +28,9 @@ func (a *Applier) update(ctx context.Context, parent *observed, state *parentSta
 		a.metrics.unchanged(c.kind.kind)
 		return nil
 	}
+	if err := c.kind.cache.overtaken(c.observed); err != nil {
+		return err
+	}
 	if c.kind.method == Recreate {
 		return a.recreate(ctx, parent, state, c, d, left)
 	}
