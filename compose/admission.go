@@ -21,15 +21,20 @@ type podSetLaunch struct {
 	tolerations  []corev1.Toleration
 }
 
+// errNoFlavor: it may not have been seen yet.
+var errNoFlavor = errors.New("does not exist")
+
 // errOlderPodSets: Kueue writes an admission without a resourceVersion, so one
 // that was made for older podSets can land after our update of them.
 var errOlderPodSets = errors.New("the admission is of an older generation of the Workload")
 
 // judgeAdmission judges shape and generation of the admission, and returns what
-// it adds to each podSet. It is asked once, before the claim.
+// it adds to each podSet. The generation is judged once, before the first claim
+// of the reservation: while it stands podSets cannot change, and a priority class
+// that is renamed does not make it another one.
 func (s *situation) judgeAdmission() (map[string]podSetLaunch, error) {
 	w := s.workload
-	if at := w.condition(kueue.WorkloadQuotaReserved).ObservedGeneration; at != 0 && at != w.Meta.Generation {
+	if at := w.condition(kueue.WorkloadQuotaReserved).ObservedGeneration; at != 0 && at != w.Meta.Generation && !s.claimIsCurrent() {
 		return nil, fmt.Errorf("%w: it was made at generation %d, the Workload is at %d", errOlderPodSets, at, w.Meta.Generation)
 	}
 	if w.Status.Admission == nil {
@@ -77,7 +82,7 @@ func (s *situation) podSetLaunch(name string, count int32, minCount *int32, a Po
 	for _, resource := range slices.Sorted(maps.Keys(a.Flavors)) {
 		flavor := s.flavor(a.Flavors[resource])
 		if flavor == nil {
-			return launch, fmt.Errorf("ResourceFlavor %q does not exist", a.Flavors[resource])
+			return launch, fmt.Errorf("ResourceFlavor %q %w", a.Flavors[resource], errNoFlavor)
 		}
 		if err := merge(launch.nodeSelector, flavor.Spec.NodeLabels, "node label"); err != nil {
 			return launch, err

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	jobset "sigs.k8s.io/jobset/api/jobset/v1alpha2"
@@ -29,11 +30,20 @@ func attemptName(rtj string, n int32) string { return fmt.Sprintf("%s-%d", rtj, 
 // attemptNumber reads the number from a JobSet's name; 0 when it is not of the form.
 func attemptNumber(rtj, name string) int32 {
 	digits, ok := strings.CutPrefix(name, rtj+"-")
-	if !ok || digits == "" || digits[0] == '0' {
+	if !ok {
+		return 0
+	}
+	return numberIn(digits)
+}
+
+// numberIn reads a number as names have it: without sign or leading zeros, and
+// of five digits at most. It is 0 when the text is none.
+func numberIn(digits string) int32 {
+	if digits == "" || digits[0] < '1' || digits[0] > '9' {
 		return 0
 	}
 	n, err := strconv.ParseInt(digits, 10, 32)
-	if err != nil || n < 1 {
+	if err != nil || n > maxAttempt {
 		return 0
 	}
 	return int32(n)
@@ -71,6 +81,10 @@ func (a *attempt) drained() bool {
 	if !a.finished() && !a.jobset.suspended() {
 		return false
 	}
+	if len(a.jobs) == 0 && !a.finished() && !a.jobset.is(jobset.JobSetSuspended) {
+		// Its controller may be about to make them.
+		return false
+	}
 	counted := int32(0)
 	for _, r := range a.jobset.Status.ReplicatedJobsStatus {
 		counted += r.Succeeded + r.Failed + r.Active + r.Suspended
@@ -84,6 +98,45 @@ func (a *attempt) drained() bool {
 		}
 	}
 	return true
+}
+
+// endingSince is since when the attempt ends without having been asked to: its
+// JobSet finished, was suspended or deleted, and the pods that are left are being
+// stopped. It is zero while it goes on, or while nobody stops them.
+func (a *attempt) endingSince() time.Time {
+	if a.jobset == nil {
+		return a.jobsDeletedAt()
+	}
+	if at := a.jobset.Meta.DeletionTimestamp; at != nil {
+		return at.Time
+	}
+	for _, kind := range []jobset.JobSetConditionType{jobset.JobSetCompleted, jobset.JobSetFailed} {
+		if a.jobset.is(kind) {
+			return condition(a.jobset.Status.Conditions, string(kind)).LastTransitionTime.Time
+		}
+	}
+	if a.jobset.suspended() && a.jobset.is(jobset.JobSetSuspended) {
+		return condition(a.jobset.Status.Conditions, string(jobset.JobSetSuspended)).LastTransitionTime.Time
+	}
+	return time.Time{}
+}
+
+// jobsDeletedAt is when the last of the Jobs was deleted that are not drained;
+// zero when one of them was not.
+func (a *attempt) jobsDeletedAt() (last time.Time) {
+	for _, job := range a.jobs {
+		if job.drained() {
+			continue
+		}
+		at := job.Meta.DeletionTimestamp
+		if at == nil {
+			return time.Time{}
+		}
+		if at.After(last) {
+			last = at.Time
+		}
+	}
+	return last
 }
 
 func (j *Job) is(kind batchv1.JobConditionType) bool {
@@ -100,7 +153,7 @@ func (j *Job) drained() bool {
 		j.Status.Active == 0 && j.Status.Terminating != nil && *j.Status.Terminating == 0
 }
 
-// ending reports whether the Job shows terminating pods that its own controller
+// endingUnasked reports whether the Job shows terminating pods that its own controller
 // did not end.
 func (j *Job) endingUnasked() bool {
 	if j.Status.Terminating == nil || *j.Status.Terminating == 0 {
@@ -130,7 +183,7 @@ func (a *attempt) endedUnasked() bool {
 	return false
 }
 
-// readyPods and wantedPods count over all Jobs.
+// readyPods counts over all Jobs.
 func (a *attempt) readyPods() (ready int32) {
 	for _, job := range a.jobs {
 		ready += job.Status.Ready
@@ -164,7 +217,7 @@ var (
 	disruptionMessage = "condition DisruptionTarget"
 )
 
-// failure returns the message of the failed Job, or the JobSet's.
+// failureMessage returns the message of the failed Job, or the JobSet's.
 func (a *attempt) failureMessage() string {
 	for _, job := range a.jobs {
 		if c := condition(job.Status.Conditions, string(batchv1.JobFailed)); c.Status == "True" {
@@ -177,20 +230,19 @@ func (a *attempt) failureMessage() string {
 	return condition(a.jobset.Status.Conditions, string(jobset.JobSetFailed)).Message
 }
 
-// exitCode returns the exit code that a Job's failure message names; the rules
-// that RTJ puts in front of the pod failure policy make it do so.
-func (a *attempt) exitCode() (int, bool) {
+// exited reports whether the failure message of a Job names the exit code; the
+// rules that RTJ puts in front of the pod failure policy make it do so.
+func (a *attempt) exited(code int) bool {
 	for _, job := range a.jobs {
 		c := condition(job.Status.Conditions, string(batchv1.JobFailed))
 		if c.Status != "True" {
 			continue
 		}
-		if m := exitCodeInMessage.FindStringSubmatch(c.Message); m != nil {
-			code, err := strconv.Atoi(m[1])
-			return code, err == nil
+		if m := exitCodeInMessage.FindStringSubmatch(c.Message); m != nil && m[1] == strconv.Itoa(code) {
+			return true
 		}
 	}
-	return 0, false
+	return false
 }
 
 // disrupted reports whether a Job failed because a pod was a disruption target.

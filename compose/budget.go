@@ -24,6 +24,10 @@ const (
 func (s *situation) countOutcome() {
 	f := &s.next.Failures
 	best := s.bestCommit(s.attempt.number)
+	if best > 0 {
+		// The branch goes on from here: what could not be restored is behind it.
+		s.next.RestoreFailures = nil
+	}
 	progress := best > f.BestStep
 	if progress {
 		*f = v1beta1.FailureStatus{BestStep: best}
@@ -45,9 +49,13 @@ func (s *situation) countOutcome() {
 		s.backOff(v1beta1.ReasonRestoreBackOff, s.countRestoreFailure())
 	case v1beta1.OutcomeYielded:
 		if s.yield != nil && s.yield.cause == v1beta1.CauseStartupDeadline {
-			s.hold(v1beta1.ReasonStartupDeadline, fmt.Sprintf("the pods of attempt %d were not ready within %s", s.attempt.number, s.startupDeadline()))
+			s.holdForStartup()
 		}
 	}
+}
+
+func (s *situation) holdForStartup() {
+	s.hold(v1beta1.ReasonStartupDeadline, fmt.Sprintf("the pods of attempt %d were not ready within %s", s.attempt.number, s.startupDeadline()))
 }
 
 // bestCommit is the highest step of a complete checkpoint of the attempt.
@@ -114,7 +122,7 @@ func (s *situation) countRestoreFailure() int32 {
 // started fresh.
 func (s *situation) restorePoint(a *attempt) string {
 	if a.jobset != nil {
-		return a.jobset.Meta.Annotations[v1beta1.AnnotationRestore]
+		return clip(a.jobset.Meta.Annotations[v1beta1.AnnotationRestore], maxID)
 	}
 	if entry := s.ledgerEntry(a.number); entry != nil {
 		return entry.RestoredFrom

@@ -14,7 +14,6 @@ var claims = []rule[*claim]{
 	{name: "NothingPrepared", when: func(s *situation) bool {
 		return s.launch.wanted == nil || s.prepared == nil || s.launch.wanted.New != nil
 	}, then: nothing[*claim]},
-	{name: "Claimed", when: func(s *situation) bool { return s.claimIsCurrent() && s.claim.Attempt == s.launch.number }, then: nothing[*claim]},
 	{name: "Claim", when: always, then: func(s *situation) *claim {
 		return &claim{reservation: s.reservation, Attempt: s.launch.number, At: metav1.NewTime(s.Now.UTC().Truncate(1e9))}
 	}},

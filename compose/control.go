@@ -50,7 +50,22 @@ func readControl(c *ConfigMap) *controlDocument {
 	if json.Unmarshal([]byte(c.Data[controlKey]), &d) != nil || d.Kind != "Control" {
 		return nil
 	}
+	if y := d.Yield; y != nil && (!isReason(string(y.Cause)) || len(y.History) > maxHistory) {
+		return nil
+	}
 	return &d
+}
+
+// isReason reports whether a condition may have the text as its reason.
+func isReason(text string) bool {
+	for i, r := range []byte(text) {
+		letter := r|0x20 >= 'a' && r|0x20 <= 'z'
+		inside := i > 0 && (r >= '0' && r <= '9' || r == '_' || i < len(text)-1 && (r == ',' || r == ':'))
+		if !letter && !inside {
+			return false
+		}
+	}
+	return text != "" && len(text) <= maxCause
 }
 
 // controlChild returns the control document as a child. It exists from the

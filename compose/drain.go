@@ -8,24 +8,26 @@ import (
 	"rtj.dev/rtj/api/v1beta1"
 )
 
+// ends: whether the current attempt has ended.
+var ends = []rule[bool]{
+	{name: "GivenUp", when: func(s *situation) bool { return s.forced(s.attempt.number) }, then: yes},
+	{name: "WithdrawnBeforeItStarted", when: func(s *situation) bool { return s.unstarted() && !s.mayStart() }, then: yes},
+	{name: "NeverStarted", when: (*situation).unstarted, then: no},
+	{name: "JobSetGone", when: func(s *situation) bool { return s.attempt.jobset == nil && s.attempt.drained() }, then: yes},
+	{name: "Drained", when: func(s *situation) bool { return s.attempt.drained() }, then: yes},
+	{name: "Forced", when: (*situation).forceDue, then: (*situation).force,
+		why: func(s *situation) string { return "stopped since " + s.stoppedSince().UTC().Format(time.RFC3339) }},
+	{name: "JobsLeftBehind", when: func(s *situation) bool { return s.attempt.jobset == nil }, then: no},
+	{name: "StillRuns", when: always, then: no},
+}
+
 // endAttempt notes the end of the current attempt once nothing of it is left by
 // what the Jobs show, or once it is given up.
 func (s *situation) endAttempt() {
 	if s.attempt == nil || s.ended() {
 		return
 	}
-	end := first(s, "end", []rule[bool]{
-		{name: "GivenUp", when: func(s *situation) bool { return s.forced(s.attempt.number) }, then: yes},
-		{name: "NotYetSeen", when: func(s *situation) bool { return s.attempt.jobset == nil && s.was.Attempt < s.attempt.number }, then: no},
-		{name: "JobSetGone", when: func(s *situation) bool { return s.attempt.jobset == nil && s.attempt.drained() }, then: yes},
-		{name: "JobsLeftBehind", when: func(s *situation) bool { return s.attempt.jobset == nil }, then: no},
-		{name: "WithdrawnBeforeItStarted", when: func(s *situation) bool { return !s.attempt.ran() && !(s.claimed() && s.mayStart()) }, then: yes},
-		{name: "NeverStarted", when: func(s *situation) bool { return !s.attempt.ran() }, then: no},
-		{name: "Drained", when: func(s *situation) bool { return s.attempt.drained() }, then: yes},
-		{name: "Forced", when: (*situation).forceDue, then: (*situation).force},
-		{name: "StillRuns", when: always, then: no},
-	})
-	if !end {
+	if !first(s, "end", ends) {
 		return
 	}
 	at := metav1.NewTime(s.Now.UTC())
@@ -34,11 +36,14 @@ func (s *situation) endAttempt() {
 			at = f.At
 		}
 	}
-	s.next.LastEnd = &v1beta1.AttemptEnd{Attempt: s.attempt.number, At: at, ObservedBy: s.Observer}
+	s.next.LastEnd = &v1beta1.AttemptEnd{Attempt: s.attempt.number, At: at, ObservedBy: clip(s.Observer, maxObserver)}
 	if entry := s.ledgerEntry(s.attempt.number); entry != nil {
 		entry.StoppedAt = timePtr(at.Time)
 	}
 }
+
+// maxObserver is the longest name of a process that status has room for, in bytes.
+const maxObserver = 128
 
 func yes(*situation) bool { return true }
 func no(*situation) bool  { return false }
@@ -46,10 +51,17 @@ func no(*situation) bool  { return false }
 // forceDue: the workers were stopped, and their pods do not go away. A node that
 // is gone keeps pods terminating for ever.
 func (s *situation) forceDue() bool {
-	if s.was.Yield == nil || s.was.Yield.Attempt != s.attempt.number || s.was.Yield.SuspendedAt == nil {
-		return false
+	since := s.stoppedSince()
+	return !since.IsZero() && s.overdue(since)
+}
+
+// stoppedSince is since when the pods are being stopped: by us, or because the
+// attempt ends without us. It is zero while they are not.
+func (s *situation) stoppedSince() time.Time {
+	if y := s.was.Yield; y != nil && y.Attempt == s.attempt.number && y.SuspendedAt != nil {
+		return y.SuspendedAt.Time
 	}
-	return s.overdue(s.was.Yield.SuspendedAt.Time)
+	return s.attempt.endingSince()
 }
 
 func (s *situation) overdue(since time.Time) bool {
@@ -75,7 +87,10 @@ func (s *situation) forceNumber(n int32) {
 		forced = forced[extra:]
 	}
 	s.next.Forced = forced
-	s.next.WorkloadNumber++
+	if !s.terminal() {
+		s.givesUp = true
+		s.next.WorkloadNumber++
+	}
 }
 
 // forceLingering gives up an attempt that ended by what the Jobs showed, while

@@ -24,5 +24,6 @@ func (s *situation) finishPatch() *Patch {
 	conditions.set(kueue.WorkloadFinished, "True", reason, s.readyMessage())
 	patch := s.statusPatch("finish", s.workload, map[string]any{"conditions": conditions.list})
 	patch.NoLivePods = s.noLivePods()
+	s.forceLingering(true)
 	return patch
 }

@@ -82,6 +82,13 @@ func (s *situation) holding() bool {
 	return storeHolds[h.Reason] && !s.live() && !s.catalogSince(h.Until.Time)
 }
 
+// holdStands reports whether the hold is in force and stands in the observed
+// status, so that an act may rely on it.
+func (s *situation) holdStands() bool {
+	was, now := s.was.Hold, s.next.Hold
+	return s.holding() && was != nil && was.Reason == now.Reason && was.Count == now.Count
+}
+
 // keepsAdmission reports whether the hold is short enough to keep the quota.
 func keepsAdmission(h *v1beta1.HoldStatus) bool {
 	switch h.Reason {

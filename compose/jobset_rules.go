@@ -24,25 +24,28 @@ func (s *situation) jobSetChildren() []Child {
 		add(first(s, "attempt-jobset", attemptJobSets))
 	}
 	// The prepared JobSet stays only while it is what would be built now.
-	if want := s.launch.wanted; want != nil && (s.prepared == nil || want.New == nil) {
+	switch want := s.launch.wanted; {
+	case want != nil && (s.prepared == nil || want.New == nil):
 		add(want)
+	case s.launch.keep && s.prepared != nil && s.prepared.builtFor().equal(s.reservation):
+		add(&Child{APIVersion: jobSetAPI, Kind: jobSetKind, Name: s.prepared.Meta.Name, Observed: s.prepared.Raw})
 	}
 	return children
 }
 
 // attemptJobSets decides about the current attempt's JobSet.
 var attemptJobSets = []rule[*Child]{
-	{name: "Terminal", when: (*situation).terminal, then: (*situation).keepJobSet},
+	{name: "Terminal", when: func(s *situation) bool { return s.terminal() && !s.live() }, then: (*situation).keepJobSet},
 	{name: "NotRemembered", when: func(s *situation) bool { return s.was.Attempt < s.attempt.number && s.attempt.ran() }, then: (*situation).keepJobSet},
 	{name: "StopDue", when: func(s *situation) bool { return s.live() && !s.attempt.finished() && s.stopDue() }, then: (*situation).suspendJobSet,
 		why: func(s *situation) string { return s.yield.forPeople() }},
 	{name: "Live", when: (*situation).live, then: (*situation).keepJobSet},
 	{name: "GivenUp", when: func(s *situation) bool { return s.forced(s.attempt.number) }, then: nothing[*Child]},
 	{name: "StartsNow", when: (*situation).startsNow, then: (*situation).startJobSet},
-	{name: "ClaimedAndWaits", when: func(s *situation) bool { return s.unstarted() && s.claimed() && s.mayStart() }, then: (*situation).keepJobSet},
+	{name: "ClaimedAndWaits", when: func(s *situation) bool { return s.unstarted() && s.mayStart() }, then: (*situation).keepJobSet},
 	{name: "NeverStarted", when: func(s *situation) bool { return !s.attempt.ran() }, then: nothing[*Child]},
 	{name: "EndNotRemembered", when: func(s *situation) bool { return !s.deleting && !s.endStands() }, then: (*situation).keepJobSet},
-	{name: "KeptForItsLogs", when: func(s *situation) bool { return !s.deleting && !s.spec.Suspend && keepsLogs(s.next.LastEnd.Outcome) }, then: (*situation).keepJobSet},
+	{name: "KeptForItsLogs", when: func(s *situation) bool { return !s.deleting && keepsLogs(s.next.LastEnd.Outcome) }, then: (*situation).keepJobSet},
 	{name: "Ended", when: always, then: nothing[*Child]},
 }
 
@@ -54,17 +57,21 @@ func keepsLogs(o v1beta1.Outcome) bool {
 	return false
 }
 
-// mayStart: nothing that would take the claim's attempt away has happened.
-func (s *situation) mayStart() bool {
-	return !s.deleting && !s.spec.Suspend && !s.admissionGoes()
+// mayStart: the attempt holds the claim of the reservation that its JobSet was
+// built for, nothing has happened that would take it away, and it is not too late:
+// the API server may refuse the update that starts it.
+func (s *situation) mayStart() bool { return s.holdsClaim() && !s.startupOverdue() }
+
+func (s *situation) holdsClaim() bool {
+	return !s.deleting && !s.terminal() && !s.spec.Suspend && s.claimed() && !s.admissionGoes() &&
+		s.attempt.jobset.builtFor().equal(s.reservation)
 }
 
 // startsNow: the third and last step of an attempt. The claim is observed,
 // status has the attempt, and the admission stands.
 func (s *situation) startsNow() bool {
-	return s.unstarted() && s.claimed() && s.mayStart() && s.workload.admitted() &&
-		s.was.Attempt == s.attempt.number && s.attempt.jobset.builtFor().equal(s.reservation) &&
-		s.attempt.jobset.Meta.DeletionTimestamp == nil
+	return s.unstarted() && s.mayStart() && s.workload.admitted() &&
+		s.was.Attempt == s.attempt.number && s.attempt.jobset.Meta.DeletionTimestamp == nil
 }
 
 func (s *situation) keepJobSet() *Child {
@@ -104,9 +111,9 @@ func (s *situation) olderJobSet(a *attempt) *Child {
 		return child
 	}
 	newest := len(s.older) > 0 && s.older[0] == a
-	ends := s.terminal() || s.deleting || s.spec.Suspend
+	ends := s.terminal() || s.deleting
 	replaced := s.endStands() && keepsLogs(s.was.LastEnd.Outcome)
-	if newest && a.failed() && !ends && !replaced {
+	if newest && a.finished() && !ends && !replaced {
 		return child
 	}
 	return nil

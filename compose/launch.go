@@ -23,6 +23,9 @@ type launch struct {
 	message string
 	// release asks for the quota to be given back, since it cannot be used.
 	release bool
+	// keep lets a JobSet that was prepared stay: the store is read again, and most
+	// likely it is what will be wanted.
+	keep bool
 }
 
 func waits(reason string) func(*situation) launch {
@@ -35,7 +38,7 @@ var launches = []rule[launch]{
 	{name: "Terminal", when: (*situation).terminal, then: waits("")},
 	{name: "Deleted", when: func(s *situation) bool { return s.deleting }, then: waits("")},
 	{name: "Suspended", when: func(s *situation) bool { return s.spec.Suspend }, then: waits(v1beta1.ReasonPaused)},
-	{name: "AttemptNotEnded", when: func(s *situation) bool { return s.attempt != nil && !s.ended() }, then: (*situation).launchClaimed},
+	{name: "AttemptNotEnded", when: func(s *situation) bool { return !s.ended() }, then: waits("")},
 	{name: "VerdictPending", when: func(s *situation) bool { return !s.judged() }, then: waits(v1beta1.ReasonVerdictPending)},
 	{name: "EndsHere", when: (*situation).endsHere, then: waits("")},
 	{name: "EndNotRemembered", when: func(s *situation) bool { return s.attempt != nil && !s.endStands() }, then: (*situation).launchSoon},
@@ -45,7 +48,8 @@ var launches = []rule[launch]{
 	{name: "OnHold", when: (*situation).holding, then: (*situation).launchOnHold},
 	{name: "AdmissionChecks", when: func(s *situation) bool { return !s.workload.admitted() }, then: waits(v1beta1.ReasonAwaitingAdmissionChecks)},
 	{name: "TemplateChanged", when: func(s *situation) bool { return !s.shapeCurrent() }, then: releases(v1beta1.ReasonTemplateChanged, "the template asks for another shape than the one that was admitted")},
-	{name: "CatalogToBeRead", when: (*situation).catalogStale, then: waits(v1beta1.ReasonChoosingCheckpoint)},
+	{name: "PodsWouldBeCaptured", when: func(s *situation) bool { return s.podsNotCaptured().reason != "" }, then: (*situation).launchCaptured},
+	{name: "CatalogToBeRead", when: (*situation).catalogStale, then: launchRead},
 	{name: "StoreUnreadable", when: func(s *situation) bool { return !s.Catalog.Readable() }, then: (*situation).launchStoreUnreadable},
 	{name: "NoCompatibleCheckpoint", when: (*situation).noneFits, then: (*situation).launchNoneFits},
 	{name: "AttemptsExhausted", when: (*situation).exhausted, then: waits(v1beta1.ReasonAttemptsExhausted)},
@@ -67,15 +71,6 @@ func (s *situation) admissionGoes() bool {
 	return s.workload.evicted() || !s.workload.active() || s.workload.Meta.DeletionTimestamp != nil
 }
 
-// launchClaimed: the attempt is claimed. Its JobSet is wanted until it is seen,
-// also where it went away before status has the attempt: then it never ran.
-func (s *situation) launchClaimed() launch {
-	if s.attempt.jobset == nil && s.was.Attempt < s.attempt.number && s.Catalog.Readable() && !s.noneFits() {
-		return s.prepare(s.attempt.number)
-	}
-	return launch{}
-}
-
 // launchSoon: the end and what follows from it are written into status first.
 func (s *situation) launchSoon() launch {
 	if s.holding() && keepsAdmission(s.next.Hold) {
@@ -90,9 +85,13 @@ func (s *situation) launchBackOff() launch {
 }
 
 func (s *situation) launchOnHold() launch {
-	// The release relies on the hold, so the hold must stand first.
-	stands := s.was.Hold != nil && s.was.Hold.Reason == s.next.Hold.Reason
-	return launch{reason: s.next.Hold.Reason, message: s.next.Hold.Message, release: stands}
+	return launch{reason: s.next.Hold.Reason, message: s.next.Hold.Message, release: s.holdStands()}
+}
+
+// launchCaptured: a LocalQueue that came while the job was in the queue, or runs.
+func (s *situation) launchCaptured() launch {
+	l := s.podsNotCaptured()
+	return s.unusable(l.reason, l.message)
 }
 
 // usableSince is since when the admission that is held waits to be used.
@@ -105,6 +104,10 @@ func (s *situation) usableSince() time.Time {
 		since = h.Until.Time
 	}
 	return since
+}
+
+func launchRead(*situation) launch {
+	return launch{reason: v1beta1.ReasonChoosingCheckpoint, keep: true}
 }
 
 // catalogStale asks for a reading that is new enough to choose from.
@@ -129,8 +132,16 @@ func (s *situation) unusable(reason, message string) launch {
 	return launch{reason: reason, message: message}
 }
 
+// unusableAtOnce gives the admission back without waiting for it to become usable.
+func (s *situation) unusableAtOnce(err error) launch {
+	s.hold(v1beta1.ReasonAdmissionUnusable, err.Error())
+	return launch{reason: v1beta1.ReasonAdmissionUnusable, message: err.Error()}
+}
+
 func (s *situation) launchStoreUnreadable() launch {
-	return s.unusable(string(s.Catalog.Failure.Kind), s.Catalog.Failure.Message)
+	l := s.unusable(string(s.Catalog.Failure.Kind), s.Catalog.Failure.Message)
+	l.keep = true
+	return l
 }
 
 func (s *situation) launchNoneFits() launch {
@@ -158,17 +169,16 @@ func (s *situation) nextNumber() int32 {
 	if s.attempt != nil {
 		used = max(used, s.attempt.number)
 	}
-	for _, a := range s.older {
-		used = max(used, a.number)
+	if p := s.Launch; p != nil && p.Foreign {
+		used = max(used, attemptNumber(s.Parent.Name, p.JobSet))
 	}
-	if s.claim != nil {
-		used = max(used, s.claim.Attempt)
+	if s.claim != nil && s.claim.Attempt > used {
+		if s.claimIsCurrent() {
+			return s.claim.Attempt
+		}
+		used = s.claim.Attempt
 	}
-	next := used + 1
-	if p := s.Launch; p != nil && p.Foreign && p.JobSet == attemptName(s.Parent.Name, next) {
-		next++
-	}
-	return next
+	return min(used, maxAttempt) + 1
 }
 
 func (s *situation) launchNext() launch { return s.prepare(s.nextNumber()) }
@@ -179,8 +189,10 @@ func (s *situation) prepare(n int32) launch {
 	switch {
 	case errors.Is(err, errOlderPodSets):
 		return launch{reason: v1beta1.ReasonAdmissionUnusable, message: err.Error(), release: true}
-	case err != nil:
+	case errors.Is(err, errNoFlavor):
 		return s.unusable(v1beta1.ReasonAdmissionUnusable, err.Error())
+	case err != nil:
+		return s.unusableAtOnce(err)
 	}
 	restore := s.choose().Selected
 	want := launch{number: n, reason: v1beta1.ReasonAdmitted}
@@ -190,7 +202,7 @@ func (s *situation) prepare(n int32) launch {
 	}
 	built, err := s.buildJobSet(n, sets, restore)
 	if err != nil {
-		return s.unusable(v1beta1.ReasonAdmissionUnusable, err.Error())
+		return s.unusableAtOnce(err)
 	}
 	want.wanted = &Child{APIVersion: jobSetAPI, Kind: jobSetKind, Name: built.Name, New: built}
 	if s.prepared == nil {

@@ -6,7 +6,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"rtj.dev/rtj/api/v1beta1"
+	"rtj.dev/rtj/compose/checkpoint"
 )
+
+// maxID is the longest checkpoint id that status has room for, in bytes.
+const maxID = 128
 
 func timePtr(t time.Time) *metav1.Time {
 	m := metav1.NewTime(t.UTC().Truncate(time.Second))
@@ -54,28 +58,44 @@ func (s *situation) startedAt(a *attempt) time.Time {
 }
 
 func (s *situation) openAccount(a *attempt) {
-	entry := v1beta1.LedgerEntry{Attempt: a.number, RestoredFrom: a.jobset.Meta.Annotations[v1beta1.AnnotationRestore]}
+	entry := v1beta1.LedgerEntry{Attempt: a.number, RestoredFrom: clip(a.jobset.Meta.Annotations[v1beta1.AnnotationRestore], maxID)}
 	if s.claimed() {
 		entry.WorldSize = s.worldSize()
 		entry.AdmittedAt = timePtr(s.reservation.ReservedAt.Time)
 	}
-	s.next.Checkpoint.RestoredFrom = nil
-	if entry.RestoredFrom != "" {
-		s.next.Checkpoint.RestoredFrom = &v1beta1.CheckpointRef{ID: entry.RestoredFrom}
-		if s.Catalog != nil {
-			for i := range s.Catalog.Manifests {
-				if m := &s.Catalog.Manifests[i]; m.ID == entry.RestoredFrom {
-					s.next.Checkpoint.RestoredFrom = s.reference(m)
-					entry.RestoredStep = m.Step
-				}
-			}
-		}
+	s.next.Checkpoint.RestoredFrom = s.restoredFrom(entry.RestoredFrom)
+	if from := s.next.Checkpoint.RestoredFrom; from != nil {
+		entry.RestoredStep = from.Step
+	}
+	if entry.RestoredStep < s.next.Failures.BestStep && (entry.RestoredFrom == "" || s.spec.Resume.From != "") {
+		// A person went back, so progress is what is made from there on.
+		s.next.Failures = v1beta1.FailureStatus{BestStep: entry.RestoredStep}
 	}
 	s.next.Ledger = append(s.next.Ledger, entry)
 	for len(s.next.Ledger) > v1beta1.MaxLedgerEntries {
 		s.closeAccount(&s.next.Ledger[0])
 		s.next.Ledger = s.next.Ledger[1:]
 	}
+}
+
+// restoredFrom names the checkpoint of that id, also while the store cannot be
+// read; nil when there is none.
+func (s *situation) restoredFrom(id string) *v1beta1.CheckpointRef {
+	if id == "" {
+		return nil
+	}
+	if s.Catalog != nil {
+		for i := range s.Catalog.Manifests {
+			if m := &s.Catalog.Manifests[i]; m.ID == id {
+				return s.reference(m)
+			}
+		}
+	}
+	ref := &v1beta1.CheckpointRef{ID: clip(id, maxID)}
+	if attempt, step, _, _, err := checkpoint.ParseID(id); err == nil {
+		ref.Attempt, ref.Step = attempt, step
+	}
+	return ref
 }
 
 // closeAccount adds an entry that leaves the ledger to the totals.

@@ -33,12 +33,18 @@ const noticePeriod = time.Minute
 
 var notices = []rule[*Pod]{
 	{name: "NobodyAsked", when: func(s *situation) bool { return !s.live() || s.yield == nil }, then: nothing[*Pod]},
-	{name: "ControlDocumentFirst", when: func(s *situation) bool { return !s.yield.observed }, then: nothing[*Pod]},
+	{name: "ControlDocumentFirst", when: func(s *situation) bool { return !s.yield.observed && !s.withoutDocument() }, then: nothing[*Pod]},
 	{name: "Stopped", when: func(s *situation) bool { return s.next.Yield.SuspendedAt != nil || s.attempt.finished() }, then: nothing[*Pod]},
 	{name: "Acknowledged", when: (*situation).acknowledged, then: nothing[*Pod]},
 	{name: "NoLeader", when: func(s *situation) bool { return s.leader() == nil }, then: nothing[*Pod]},
 	{name: "NotDue", when: func(s *situation) bool { return !s.noticeDue() }, then: nothing[*Pod]},
 	{name: "Notify", when: always, then: (*situation).leader},
+}
+
+// withoutDocument: the control document went before the attempt, in a deletion,
+// and nothing may be created any more. The notice says all that it would.
+func (s *situation) withoutDocument() bool {
+	return s.deleting && s.Control == nil && s.was.Yield != nil && s.was.Yield.Attempt == s.attempt.number
 }
 
 func (s *situation) acknowledged() bool {

@@ -34,6 +34,7 @@ var outcomes = []rule[v1beta1.Outcome]{
 	{name: "DisruptionTarget", when: func(s *situation) bool { return s.attempt.disrupted() }, then: outcome(v1beta1.OutcomeDisrupted),
 		why: (*situation).failureMessage},
 	{name: "PodsEndedUnasked", when: (*situation).sawPodsEnding, then: outcome(v1beta1.OutcomeDisrupted)},
+	{name: "SuspendedByOthers", when: func(s *situation) bool { return s.attempt.jobset != nil && !s.attempt.finished() }, then: outcome(v1beta1.OutcomeDisrupted)},
 	{name: "JobSetGone", when: func(s *situation) bool { return s.attempt.jobset == nil }, then: outcome(v1beta1.OutcomeDisrupted)},
 	{name: "RestoreFailed", when: func(s *situation) bool {
 		return result(checkpoint.ResultRestoreFailed)(s) || s.exited(exitRestoreFailed)
@@ -59,10 +60,7 @@ func result(want string) func(*situation) bool {
 // is gone, so that nobody can tell.
 func (s *situation) started() bool { return s.attempt.jobset == nil || s.attempt.ran() }
 
-func (s *situation) exited(code int) bool {
-	got, ok := s.attempt.exitCode()
-	return ok && got == code
-}
+func (s *situation) exited(code int) bool { return s.attempt.exited(code) }
 
 func (s *situation) sawPodsEnding() bool {
 	return s.next.PodsEnding != nil && s.next.PodsEnding.Attempt == s.attempt.number
@@ -81,7 +79,7 @@ func (s *situation) readAfterEnd() time.Time {
 		// The API keeps whole seconds, cut off.
 		at = at.Add(time.Second)
 	}
-	if s.next.LastEnd.ObservedBy != s.Observer {
+	if s.next.LastEnd.ObservedBy != clip(s.Observer, maxObserver) {
 		at = at.Add(foreignClockMargin)
 	}
 	return at
@@ -99,6 +97,9 @@ func (s *situation) judge() {
 		return
 	case !s.started():
 		s.setOutcome(first(s, "outcome", outcomes))
+		if s.holdsClaim() {
+			s.holdForStartup()
+		}
 		return
 	case !s.catalogSince(s.readAfterEnd()):
 		return
@@ -158,6 +159,8 @@ func (s *situation) outcomeMessage(o v1beta1.Outcome) string {
 		return "its processes exited with 0 and never called finish()"
 	case s.attempt.jobset == nil:
 		return "its JobSet was deleted by someone else"
+	case o == v1beta1.OutcomeDisrupted && !s.attempt.finished():
+		return "its JobSet was suspended by someone else"
 	case s.sawPodsEnding():
 		return "pods of it were ended by someone else"
 	}

@@ -36,6 +36,7 @@ var phases = []rule[standing]{
 	{name: "GoesBack", when: (*situation).releasing, then: (*situation).releasingStanding},
 	{name: "GivenUp", when: (*situation).leftoverHoldsQuota, then: (*situation).givenUpStanding},
 	{name: "Paused", when: func(s *situation) bool { return s.spec.Suspend && !s.live() }, then: at(v1beta1.PhasePaused, v1beta1.ReasonPaused, "suspended; nothing runs and no quota is held; set spec.suspend to false to go on")},
+	{name: "Ends", when: func(s *situation) bool { return s.live() && s.attempt.finished() }, then: (*situation).ending},
 	{name: "Trains", when: func(s *situation) bool { return s.live() && s.trains() }, then: (*situation).training},
 	{name: "Restores", when: func(s *situation) bool { return s.live() && s.attempt.allReady() }, then: (*situation).restoring},
 	{name: "PodsNotReady", when: (*situation).live, then: (*situation).podsNotReady},
@@ -55,7 +56,7 @@ var phases = []rule[standing]{
 	{name: "Queues", when: always, then: at(v1beta1.PhasePending, v1beta1.ReasonCreatingWorkload, "the Workload is created next")},
 }
 
-func (s *situation) claimedButIdle() bool { return s.unstarted() && s.claimed() && s.mayStart() }
+func (s *situation) claimedButIdle() bool { return s.unstarted() && s.mayStart() }
 
 // sameStanding keeps what a terminal job said of itself.
 func (s *situation) sameStanding() standing {
@@ -95,6 +96,11 @@ func (s *situation) yielding() standing {
 	return standing{phase: v1beta1.PhaseDraining, reason: string(s.yield.cause), message: message}
 }
 
+// ending: the attempt ended by itself, and pods of it are left.
+func (s *situation) ending() standing {
+	return standing{phase: v1beta1.PhaseDraining, reason: v1beta1.ReasonVerdictPending, message: fmt.Sprintf("attempt %d ended; pods of it are left", s.attempt.number)}
+}
+
 func (s *situation) olderRuns() bool {
 	for _, a := range s.older {
 		if a.ran() && !a.drained() && !s.forced(a.number) {
@@ -126,9 +132,9 @@ func (s *situation) leftoverHoldsQuota() bool {
 }
 
 func (s *situation) givenUpStanding() standing {
-	reason := v1beta1.CauseAdmissionLost
-	if s.was.Yield != nil {
-		reason = s.was.Yield.Cause
+	reason := v1beta1.CauseDisruption
+	if y := s.was.Yield; y != nil && s.attempt != nil && y.Attempt == s.attempt.number {
+		reason = y.Cause
 	}
 	return standing{phase: v1beta1.PhaseDraining, reason: string(reason), message: "the attempt was given up; its quota is given back, and another Workload takes its place"}
 }

@@ -18,10 +18,19 @@ var podsReadyRules = []rule[*podsReady]{
 	{name: "Ready", when: func(s *situation) bool {
 		return s.live() && s.claimed() && s.attempt.allReady() && !s.toldReady("True")
 	}, then: (*situation).tellReady},
-	{name: "Relaunch", when: func(s *situation) bool { return !s.live() && s.toldReady("True") && s.judged() && !s.endsHere() }, then: func(*situation) *podsReady {
-		return &podsReady{"False", kueue.WorkloadWaitForRecovery, "the next attempt has not started yet"}
+	{name: "Relaunch", when: func(s *situation) bool { return s.toldReady("True") && s.relaunches() }, then: func(*situation) *podsReady {
+		return &podsReady{"False", kueue.WorkloadWaitForRecovery, "the pods of the next attempt are not ready yet"}
 	}},
 	{name: "Told", when: always, then: nothing[*podsReady]},
+}
+
+// relaunches: an attempt ended, and the next one is not ready yet.
+func (s *situation) relaunches() bool {
+	if s.ended() {
+		return s.judged() && !s.endsHere()
+	}
+	entry := s.ledgerEntry(s.attempt.number)
+	return entry == nil || entry.ReadyAt == nil
 }
 
 func (s *situation) toldReady(status string) bool {

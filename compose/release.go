@@ -23,13 +23,13 @@ func onHold(message string) func(*situation) *release {
 	return func(*situation) *release { return &release{reason: kueue.WorkloadOnHold, message: message} }
 }
 
-// releases decides whether and how the quota is given back. Kueue flips
+// releaseRules decide whether and how the quota is given back. Kueue flips
 // Requeued=False back by its exact reason, so an eviction's own reason is kept.
 var releaseRules = []rule[*release]{
 	{name: "NoQuota", when: func(s *situation) bool { return !s.workload.reserved() }, then: nothing[*release]},
 	{name: "AttemptNotEnded", when: func(s *situation) bool { return s.live() || s.mightStart() }, then: nothing[*release]},
-	{name: "Terminal", when: (*situation).terminal, then: nothing[*release]},
 	{name: "Deleted", when: func(s *situation) bool { return s.deleting }, then: onHold("the ResumableTrainingJob is being deleted")},
+	{name: "Terminal", when: (*situation).terminal, then: nothing[*release]},
 	{name: "EndsHere", when: (*situation).endsHere, then: nothing[*release]},
 	{name: "VerdictPending", when: (*situation).verdictExpected, then: nothing[*release]},
 	{name: "VerdictWaits", when: func(s *situation) bool { return !s.judged() && !s.spec.Suspend && !s.admissionGoes() }, then: onHold("how the last attempt ended is not known until the checkpoint store can be read")},
@@ -41,7 +41,6 @@ var releaseRules = []rule[*release]{
 		why: (*situation).evictionReason},
 	{name: "Evicted", when: func(s *situation) bool { return s.workload.evicted() }, then: releaseEvicted("False"),
 		why: (*situation).evictionReason},
-	{name: "GivenUp", when: func(s *situation) bool { return s.attempt != nil && s.forced(s.attempt.number) && s.claimed() }, then: onHold("the attempt was given up; another Workload takes its place")},
 	{name: "Unusable", when: func(s *situation) bool { return s.launch.release }, then: func(s *situation) *release {
 		return &release{reason: kueue.WorkloadOnHold, message: clip(s.launch.reason+": "+s.launch.message, 1024)}
 	}, why: func(s *situation) string { return s.launch.reason }},
@@ -69,7 +68,7 @@ func (s *situation) verdictExpected() bool {
 		return false
 	}
 	unreadable := s.Catalog != nil && s.Catalog.Failure != nil && !s.Catalog.ListedAt.Before(s.readAfterEnd())
-	return !unreadable || !(s.workload.evicted() || s.spec.Suspend || s.holding() && s.was.Hold != nil)
+	return !unreadable || !(s.admissionGoes() || s.spec.Suspend || s.holdStands())
 }
 
 func (s *situation) releaseDeactivated() *release {
@@ -173,13 +172,14 @@ var queueRules = []rule[*release]{
 	{name: "Over", when: func(s *situation) bool {
 		return s.terminal() || s.deleting || s.spec.Suspend || s.workload.finished() || !s.workload.active() || s.workload.Meta.DeletionTimestamp != nil
 	}, then: nothing[*release]},
-	{name: "AttemptNotEnded", when: func(s *situation) bool { return !s.judged() || s.endsHere() }, then: nothing[*release]},
-	{name: "GivenUp", when: func(s *situation) bool { return s.next.WorkloadNumber > max(s.was.WorkloadNumber, 1) }, then: nothing[*release]},
+	{name: "AttemptNotEnded", when: func(s *situation) bool { return !s.ended() || s.endsHere() }, then: nothing[*release]},
+	{name: "GivenUp", when: func(s *situation) bool { return s.givesUp }, then: nothing[*release]},
 	{name: "QueueStopped", when: func(s *situation) bool { return !s.queuesActive() }, then: nothing[*release]},
-	{name: "OnHold", when: func(s *situation) bool { return s.holding() && s.was.Hold != nil && !s.onHold() }, then: func(s *situation) *release {
+	{name: "OnHold", when: func(s *situation) bool { return s.holdStands() && !s.onHold() }, then: func(s *situation) *release {
 		return &release{reason: kueue.WorkloadOnHold, message: clip(s.next.Hold.Reason+": "+s.next.Hold.Message, 1024)}
 	}, why: func(s *situation) string { return s.next.Hold.Reason }},
 	{name: "StaysOnHold", when: (*situation).holding, then: nothing[*release]},
+	{name: "VerdictPending", when: func(s *situation) bool { return !s.judged() }, then: nothing[*release]},
 	{name: "ShapeNotWritten", when: func(s *situation) bool { return !s.shapeCurrent() }, then: nothing[*release]},
 	{name: "BackToTheQueue", when: (*situation).onHold, then: func(s *situation) *release {
 		return &release{reason: reasonPending, message: "the ResumableTrainingJob may run again"}

@@ -59,7 +59,7 @@ func (w *Workload) claim() *claim {
 		return nil
 	}
 	var c claim
-	if json.Unmarshal([]byte(text), &c) != nil || c.Attempt < 1 {
+	if json.Unmarshal([]byte(text), &c) != nil || c.Attempt < 1 || c.Attempt > maxAttempt {
 		return nil
 	}
 	return &c

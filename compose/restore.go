@@ -91,7 +91,7 @@ func (s *situation) recordCheckpoint() {
 func passedOver(c checkpoint.Choice) []v1beta1.PassedOver {
 	var list []v1beta1.PassedOver
 	for _, p := range c.PassedOver[:min(len(c.PassedOver), v1beta1.MaxPassedOver)] {
-		list = append(list, v1beta1.PassedOver{ID: clip(p.ID, 128), Reason: p.Reason, Message: clip(p.Message, 512)})
+		list = append(list, v1beta1.PassedOver{ID: clip(p.ID, maxID), Reason: p.Reason, Message: clip(p.Message, 512)})
 	}
 	return list
 }

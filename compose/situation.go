@@ -24,7 +24,7 @@ type situation struct {
 
 	// workload is <name>-w<k> for the k of status; nil when it is not there.
 	workload *Workload
-	// leftover are Workloads of another k.
+	// leftover are Workloads of a lower k.
 	leftover []*Workload
 	// reservation of the workload, zero while it holds no quota.
 	reservation reservation
@@ -44,6 +44,8 @@ type situation struct {
 	// document is the observed control document of any attempt.
 	document *controlDocument
 
+	// givesUp reports that an attempt is given up now; status has to say so first.
+	givesUp bool
 	// launch is what the launch table decided.
 	launch launch
 	// asked caches the choice of a checkpoint.
@@ -62,7 +64,6 @@ func gather(o *Observation, deleting bool) *situation {
 		next:        o.Parent.Status.DeepCopy(),
 	}
 	s.next.ObservedGeneration = o.Parent.Generation
-	s.next.WorkloadNumber = max(s.was.WorkloadNumber, 1)
 	s.gatherWorkloads()
 	s.gatherAttempts()
 	s.document = readControl(o.Control)
@@ -72,7 +73,22 @@ func gather(o *Observation, deleting bool) *situation {
 
 func workloadName(rtj string, k int32) string { return rtj + "-w" + strconv.Itoa(int(k)) }
 
+// workloadNumber reads k from a Workload's name; 0 when it is not of the form.
+func workloadNumber(rtj, name string) int32 {
+	digits, ok := strings.CutPrefix(name, rtj+"-w")
+	if !ok {
+		return 0
+	}
+	return numberIn(digits)
+}
+
+// gatherWorkloads finds the Workload that counts. One of a higher number is only
+// made once status says the number, so it tells that the status is an older one.
 func (s *situation) gatherWorkloads() {
+	s.next.WorkloadNumber = max(s.was.WorkloadNumber, 1)
+	for i := range s.Workloads {
+		s.next.WorkloadNumber = max(s.next.WorkloadNumber, workloadNumber(s.Parent.Name, s.Workloads[i].Meta.Name))
+	}
 	current := workloadName(s.Parent.Name, s.next.WorkloadNumber)
 	for i := range s.Workloads {
 		w := &s.Workloads[i]
@@ -90,13 +106,10 @@ func (s *situation) gatherWorkloads() {
 func (s *situation) gatherAttempts() {
 	number := s.was.Attempt
 	for i := range s.JobSets {
-		if n := attemptNumber(s.Parent.Name, s.JobSets[i].Meta.Name); s.JobSets[i].ran() {
-			number = max(number, n)
+		// The claim stands before status does: it is what makes the attempt exist.
+		if j := &s.JobSets[i]; j.ran() || s.isClaimed(j) {
+			number = max(number, attemptNumber(s.Parent.Name, j.Meta.Name))
 		}
-	}
-	// The claim stands before status does: it is what makes the attempt exist.
-	if s.claimIsCurrent() {
-		number = max(number, s.claim.Attempt)
 	}
 	if number > 0 {
 		s.attempt = &attempt{number: number}
@@ -131,6 +144,12 @@ func (s *situation) gatherAttempts() {
 // claimIsCurrent reports whether the claim is of the reservation that stands.
 func (s *situation) claimIsCurrent() bool {
 	return s.claim != nil && s.workload.reserved() && s.claim.equal(s.reservation)
+}
+
+// isClaimed reports whether the claim that stands is of the JobSet, which was
+// built for the same reservation.
+func (s *situation) isClaimed(j *JobSet) bool {
+	return s.claimIsCurrent() && s.claim.Attempt == attemptNumber(s.Parent.Name, j.Meta.Name) && j.builtFor().equal(s.reservation)
 }
 
 // claimed reports whether the current attempt holds the claim of the reservation.

@@ -19,7 +19,7 @@ const (
 func (s *situation) workloadChildren() []Child {
 	var children []Child
 	for _, w := range s.leftover {
-		if w.reserved() || s.terminal() {
+		if w.reserved() {
 			children = append(children, keepWorkload(w))
 		}
 	}
@@ -34,7 +34,7 @@ var workloads = []rule[*Child]{
 	{name: "HoldsQuota", when: func(s *situation) bool { return s.workload.reserved() }, then: (*situation).reservedWorkload},
 	{name: "Deleted", when: func(s *situation) bool { return s.deleting }, then: nothing[*Child]},
 	{name: "Paused", when: func(s *situation) bool { return s.spec.Suspend && !s.live() && s.judged() }, then: nothing[*Child]},
-	{name: "GivenUp", when: func(s *situation) bool { return s.next.WorkloadNumber > max(s.was.WorkloadNumber, 1) }, then: (*situation).workloadAsObserved},
+	{name: "GivenUp", when: func(s *situation) bool { return s.givesUp }, then: (*situation).workloadAsObserved},
 	{name: "FinishedByOthers", when: func(s *situation) bool {
 		return s.workload != nil && s.workload.finished() && s.judged() && !s.endsHere()
 	}, then: nothing[*Child]},
@@ -42,6 +42,7 @@ var workloads = []rule[*Child]{
 	{name: "AttemptStands", when: func(s *situation) bool { return s.attempt != nil && !s.ended() }, then: nothing[*Child]},
 	{name: "VerdictPending", when: func(s *situation) bool { return !s.judged() }, then: nothing[*Child]},
 	{name: "EndsHere", when: (*situation).endsHere, then: nothing[*Child]},
+	{name: "EndNotRemembered", when: func(s *situation) bool { return s.attempt != nil && !s.endStands() }, then: nothing[*Child]},
 	{name: "LeftoverHoldsQuota", when: func(s *situation) bool { return len(s.leftover) > 0 }, then: nothing[*Child]},
 	{name: "NotReady", when: func(s *situation) bool { return s.spec.Suspend || s.missing().reason != "" }, then: nothing[*Child],
 		why: func(s *situation) string { return s.missing().reason }},

@@ -8,6 +8,7 @@ import (
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 
 	"rtj.dev/rtj/api/v1beta1"
+	"rtj.dev/rtj/compose/checkpoint"
 )
 
 // yield is the request that an attempt ends. There is one for each attempt and
@@ -40,17 +41,24 @@ func (y *yield) document() *controlYield {
 	return &controlYield{ID: y.id, Cause: y.cause, IssuedAt: y.issuedAt.UTC(), Deadline: y.deadline.UTC(), History: y.history}
 }
 
+// maxCause is the longest cause that status has room for, in bytes.
+const maxCause = 64
+
 // The table of causes: why the current attempt must end, the first match being
 // the cause that is recorded.
 var causes = []rule[v1beta1.YieldCause]{
 	{name: "NoAttemptRuns", when: func(s *situation) bool { return !s.live() }, then: nothing[v1beta1.YieldCause]},
+	{name: "EndsByItself", when: func(s *situation) bool { return s.yield == nil && s.attempt.finished() }, then: nothing[v1beta1.YieldCause]},
 	{name: "Deleted", when: func(s *situation) bool { return s.deleting }, then: cause(v1beta1.CauseDeleted)},
 	{name: "Paused", when: func(s *situation) bool { return s.spec.Suspend }, then: cause(v1beta1.CausePaused)},
+	{name: "Over", when: (*situation).terminal, then: cause(v1beta1.CauseAdmissionLost)},
 	{name: "WorkloadGone", when: func(s *situation) bool { return s.workload == nil || s.workload.Meta.DeletionTimestamp != nil }, then: cause(v1beta1.CauseAdmissionLost)},
 	{name: "Evicted", when: func(s *situation) bool { return s.workload.evicted() }, then: (*situation).evictionCause,
 		why: func(s *situation) string { return s.workload.condition(kueue.WorkloadEvicted).Message }},
 	{name: "Deactivated", when: func(s *situation) bool { return !s.workload.active() }, then: cause(v1beta1.CauseDeactivated)},
 	{name: "ClaimNotOfThisReservation", when: func(s *situation) bool { return !s.claimed() }, then: cause(v1beta1.CauseAdmissionLost)},
+	{name: "RolledBack", when: (*situation).rolledBack, then: cause(v1beta1.CauseRollback),
+		why: func(s *situation) string { return s.spec.Resume.From }},
 	{name: "NeverReady", when: (*situation).startupOverdue, then: cause(v1beta1.CauseStartupDeadline)},
 	{name: "PodsEndedUnasked", when: (*situation).podsEndedTooLong, then: cause(v1beta1.CauseDisruption)},
 	{name: "Undisturbed", when: always, then: nothing[v1beta1.YieldCause]},
@@ -62,18 +70,37 @@ func cause(c v1beta1.YieldCause) func(*situation) v1beta1.YieldCause {
 
 // evictionCause is Kueue's own reason, without what follows Deactivated.
 func (s *situation) evictionCause() v1beta1.YieldCause {
-	reason := s.workload.condition(kueue.WorkloadEvicted).Reason
-	if isDeactivation(reason) {
+	switch reason := s.evictionReason(); {
+	case isDeactivation(reason):
 		return v1beta1.CauseDeactivated
+	case reason == "":
+		return v1beta1.CauseAdmissionLost
+	default:
+		return v1beta1.YieldCause(clip(reason, maxCause))
 	}
-	return v1beta1.YieldCause(reason)
 }
 
-// startupOverdue: no pod was ever ready within the startup deadline, which
-// counts from the claim.
-func (s *situation) startupOverdue() bool {
-	if s.everReady() {
+// rolledBack: spec.resume.from names a checkpoint that can be resumed, and the
+// attempt does not descend from it. One that cannot be found stops nothing.
+func (s *situation) rolledBack() bool {
+	from := s.spec.Resume.From
+	if from == "" || !s.Catalog.Readable() || checkpoint.Descends(s.Catalog, s.restorePoint(s.attempt), from) {
 		return false
+	}
+	return s.choose().Selected != nil
+}
+
+// startupOverdue: not all pods were ready within the startup deadline, which
+// counts from the claim. Workers that made a step are not stopped for a pod that
+// they do not need.
+func (s *situation) startupOverdue() bool {
+	if s.attempt.ran() {
+		if entry := s.ledgerEntry(s.attempt.number); entry != nil && entry.ReadyAt != nil || s.attempt.allReady() {
+			return false
+		}
+		if p := s.records().Progress; p != nil && p.FirstStepAt != nil {
+			return false
+		}
 	}
 	overdue := s.claim.At.Add(s.startupDeadline())
 	if s.Now.Before(overdue) {
@@ -114,15 +141,13 @@ func (s *situation) askToYield() {
 	if now == "" && (s.yield == nil || !s.live()) {
 		return
 	}
-	switch {
-	case s.yield == nil:
+	if s.yield == nil {
 		issued := s.Now.UTC().Truncate(time.Second)
 		s.yield = &yield{id: s.attempt.number, cause: now, issuedAt: issued, deadline: issued.Add(s.gracePeriod())}
-	case now != "":
-		s.yield.addCause(now, s.Now)
-		if earlier := s.yield.issuedAt.Add(s.gracePeriod()); earlier.Before(s.yield.deadline) {
-			s.yield.deadline = earlier
-		}
+	}
+	s.yield.addCause(now, s.Now)
+	if earlier := s.yield.issuedAt.Add(s.gracePeriod()); earlier.Before(s.yield.deadline) {
+		s.yield.deadline = earlier
 	}
 	record := &v1beta1.YieldStatus{
 		Attempt: s.attempt.number, Cause: s.yield.cause,
@@ -139,7 +164,7 @@ func (y *yield) addCause(c v1beta1.YieldCause, at time.Time) {
 	if n := len(y.history); n > 0 {
 		last = y.history[n-1].Cause
 	}
-	if c == y.cause || c == last || len(y.history) >= maxHistory {
+	if c == "" || c == y.cause || c == last || len(y.history) >= maxHistory {
 		return
 	}
 	history := append([]laterCause(nil), y.history...)
@@ -162,7 +187,7 @@ func (s *situation) stopDue() bool {
 	return true
 }
 
-// causeForPeople says why the attempt ends.
+// forPeople says why the attempt ends.
 func (y *yield) forPeople() string {
 	return fmt.Sprintf("%s since %s, until %s", y.cause, y.issuedAt.UTC().Format(time.RFC3339), y.deadline.UTC().Format(time.RFC3339))
 }

@@ -109,6 +109,24 @@ func (b *branch) follow(head int32) {
 // maxStep is a step that no checkpoint exceeds.
 const maxStep = 1<<63 - 1
 
+// Descends reports whether an attempt that restored a checkpoint descends from
+// another: it restored that one, or a checkpoint of an attempt whose chain of
+// restore points goes through it. What is not known does not descend.
+func Descends(s *Snapshot, restored, from string) bool {
+	if restored == from {
+		return true
+	}
+	attempt, _, _, _, err := ParseID(restored)
+	if err != nil {
+		return false
+	}
+	b := branch{snapshot: s, query: Query{From: from}}
+	if b.fromAttempt, _, _, _, err = ParseID(from); err != nil {
+		return false
+	}
+	return b.reachesFrom(attempt)
+}
+
 // descends reports whether the attempt's chain of restore points goes through
 // Query.From.
 func (b *branch) descends(attempt int32) bool {
