@@ -69,6 +69,25 @@ func (s *situation) reviewHold() {
 	}
 }
 
+// holdForStore waits longer and longer between two readings of a store that
+// cannot be used, or that holds nothing that fits, while nothing is queued. A
+// Workload that is on hold for that does not go back to the queue only to give
+// quota back again.
+func (s *situation) holdForStore() {
+	h := s.next.Hold
+	onHold := h != nil && storeHolds[h.Reason]
+	if s.workload.reserved() || s.workload != nil && !onHold || s.terminal() || s.deleting || s.spec.Suspend || !s.judged() || s.holding() {
+		return
+	}
+	switch l := s.storeUsable(); {
+	case l.reason == v1beta1.ReasonCatalogNotRead:
+	case l.reason != "":
+		s.hold(l.reason, l.message)
+	case onHold && h.Reason == v1beta1.ReasonNoCompatibleCheckpoint && s.noneFits():
+		s.hold(h.Reason, s.noneFitsMessage())
+	}
+}
+
 // holding reports whether the hold is in force.
 func (s *situation) holding() bool {
 	h := s.next.Hold

@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
-	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -123,7 +123,7 @@ func (s *situation) preparePod(pod *corev1.PodTemplateSpec, set podSetLaunch, la
 	pod.Spec.Tolerations = append(pod.Spec.Tolerations, set.tolerations...)
 	pod.Spec.RestartPolicy = corev1.RestartPolicyNever
 	if pod.Spec.TerminationGracePeriodSeconds == nil {
-		seconds := int64(max(podGracePeriod, s.gracePeriod()) / time.Second)
+		seconds := int64(math.Ceil(max(podGracePeriod, s.gracePeriod()).Seconds()))
 		pod.Spec.TerminationGracePeriodSeconds = &seconds
 	}
 	return nil

@@ -127,18 +127,6 @@ func (s *situation) storeUsable() lack {
 	return lack{}
 }
 
-// holdForStore waits longer and longer between two readings of a store that
-// cannot be used, while nothing is queued.
-func (s *situation) holdForStore() {
-	if s.workload != nil || s.terminal() || s.deleting || s.spec.Suspend || s.attempt != nil && !s.judged() || s.holding() {
-		return
-	}
-	if l := s.storeUsable(); l.reason != "" && l.reason != v1beta1.ReasonCatalogNotRead {
-		s.hold(l.reason, l.message)
-		s.wakeAt(s.next.Hold.Until.Time)
-	}
-}
-
 // queuesActive reports whether neither queue is missing or stopped: only then
 // does Kueue leave a condition of ours alone.
 func (s *situation) queuesActive() bool {

@@ -52,18 +52,12 @@ func placeOf(parent *v1beta1.ResumableTrainingJob) place {
 		location:  catalog.Location{URI: storage.URI, Endpoint: storage.Endpoint, Region: storage.Region},
 		namespace: parent.Namespace,
 		name:      parent.Name,
-		runID:     RunID(parent),
+		runID:     compose.RunID(parent),
 	}
 	if c := storage.Credentials; c != nil {
 		p.secret = c.SecretName
 	}
 	return p
-}
-
-// RunID is the folder of a run: the annotation, else the one in status, else the
-// UID.
-func RunID(parent *v1beta1.ResumableTrainingJob) string {
-	return cmp.Or(parent.Annotations[v1beta1.AnnotationRunID], parent.Status.RunID, string(parent.UID))
 }
 
 func (p place) run(credentials *catalog.Credentials) catalog.Run {

@@ -228,5 +228,5 @@ func RunID(request *contract.SyncRequest) string {
 	if err != nil {
 		return ""
 	}
-	return hooks.RunID(o.Parent)
+	return compose.RunID(o.Parent)
 }
