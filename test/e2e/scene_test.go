@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
+
 	"rtj.dev/rtj/api/v1beta1"
 	"rtj.dev/rtj/test/harness"
 )
@@ -190,5 +192,33 @@ func (s *scene) resumed(job *v1beta1.ResumableTrainingJob, attempt int32) {
 	s.must(err)
 	if start == nil || start.Restore == nil || start.Restore.Checkpoint != e.RestoredFrom || start.Restore.Step != e.RestoredStep {
 		s.t.Errorf("%s: attempt %d was to restore %s, its start record says %+v", job.Name, attempt, e.RestoredFrom, start)
+	}
+}
+
+// workload is the job's only one.
+func (s *scene) workload(name string) *kueue.Workload {
+	s.t.Helper()
+	w, err := s.Workload(s.t.Context(), s.job(name))
+	s.must(err)
+	if w == nil {
+		s.t.Fatalf("%s has no Workload", name)
+	}
+	return w
+}
+
+// holdsNothing checks that no pod of the job may run and no quota is held.
+func (s *scene) holdsNothing(job *v1beta1.ResumableTrainingJob) {
+	s.t.Helper()
+	pods, err := s.LivePods(s.t.Context(), job)
+	s.must(err)
+	for _, p := range pods {
+		s.t.Errorf("%s: pod %s is %s", job.Name, p.Name, p.Status.Phase)
+	}
+	all, err := s.Workloads(s.t.Context(), job)
+	s.must(err)
+	for _, w := range all {
+		if harness.Reserved(&w) && harness.Condition(w.Status.Conditions, kueue.WorkloadFinished).Status != "True" {
+			s.t.Errorf("%s: Workload %s holds quota", job.Name, w.Name)
+		}
 	}
 }

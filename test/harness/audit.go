@@ -99,3 +99,10 @@ func readAudit(file string, each func(*auditEvent)) error {
 	}
 	return lines.Err()
 }
+
+// Of reports whether the write is about a job or an object of it, by its name.
+func (w Write) Of(job string) bool { return w.Name == job || strings.HasPrefix(w.Name, job+"-") }
+
+// Apart reports whether the write is counted apart from those that carry a job
+// from one state to the next: leases and events.
+func (w Write) Apart() bool { return w.Resource == "leases" || w.Resource == "events" }

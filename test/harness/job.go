@@ -188,3 +188,14 @@ func workerSpec(u *unstructured.Unstructured) map[string]any {
 	worker := template["replicatedJobs"].([]any)[0].(map[string]any)
 	return worker["template"].(map[string]any)["spec"].(map[string]any)
 }
+
+// SetCommand changes the trainer's command in a job's template.
+func SetCommand(u *unstructured.Unstructured, command ...string) {
+	editContainer(u, func(container map[string]any) {
+		var all []any
+		for _, word := range command {
+			all = append(all, word)
+		}
+		container["command"] = all
+	})
+}

@@ -88,6 +88,18 @@ func (n *Namespace) CreateLocalQueue(ctx context.Context, name string) error {
 	return err
 }
 
+// DeleteLocalQueue deletes a LocalQueue.
+func (n *Namespace) DeleteLocalQueue(ctx context.Context, name string) error {
+	return n.Dynamic.Resource(localQueues).Namespace(n.Name).Delete(ctx, name, metav1.DeleteOptions{})
+}
+
+// CreatePriorityClass makes a WorkloadPriorityClass.
+func (c *Cluster) CreatePriorityClass(ctx context.Context, name string, value int64) error {
+	u := &unstructured.Unstructured{Object: kueueObject("WorkloadPriorityClass", name, map[string]any{"value": value})}
+	_, err := c.Dynamic.Resource(priorityClasses).Create(ctx, u, metav1.CreateOptions{})
+	return err
+}
+
 // CreateSecret makes the Secret with the store's credentials.
 func (n *Namespace) CreateSecret(ctx context.Context) error {
 	access, key, err := n.S3Keys()

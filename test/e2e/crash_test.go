@@ -1,0 +1,143 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"rtj.dev/rtj/api/v1beta1"
+	"rtj.dev/rtj/test/harness"
+)
+
+// These tests kill the operator, which all jobs share, so they run alone.
+
+// killed lets the operator die at a write and waits until it has.
+func (s *scene) untilKilled(toll *harness.Toll) {
+	s.t.Helper()
+	select {
+	case <-toll.Killed():
+	case <-time.After(patience):
+		s.t.Fatal("the write at which the operator was to die did not come")
+	}
+}
+
+func newToll(t *testing.T) *harness.Toll {
+	t.Helper()
+	toll, err := world.NewToll(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := false
+	t.Cleanup(func() {
+		if !left {
+			_ = toll.Leave(context.Background())
+		}
+	})
+	return toll
+}
+
+func isClaim(r harness.Request) bool {
+	return r.Is(http.MethodPatch, "/workloads/job-w1") && strings.Contains(r.Body, v1beta1.AnnotationClaim)
+}
+
+// Between the claim of an attempt and its start: the claim is used again, and
+// there is no second attempt.
+func TestOperatorKilledBetweenClaimAndStart(t *testing.T) {
+	s := newScene(t, 2)
+	toll := newToll(t)
+	toll.Judge(func(r harness.Request) harness.Verdict {
+		if isClaim(r) {
+			return harness.KillAfter
+		}
+		return harness.Pass
+	})
+	j := harness.Job{Name: "job", Steps: 40}
+	s.create(j)
+	s.untilKilled(toll)
+	if w := s.workload("job"); w.Annotations[v1beta1.AnnotationClaim] == "" {
+		t.Fatal("the claim did not land")
+	}
+	s.must(toll.Leave(t.Context()))
+	job := s.succeeds(j)
+	if job.Status.Attempt != 1 || len(job.Status.Ledger) != 1 {
+		t.Errorf("want one attempt, there were %d: %+v", job.Status.Attempt, job.Status.Ledger)
+	}
+}
+
+// In the middle of a drain: the workers have the notice and leave by themselves;
+// the operator finds them gone.
+func TestOperatorKilledInTheMiddleOfADrain(t *testing.T) {
+	s := newScene(t, 2)
+	toll := newToll(t)
+	low := harness.Job{Name: "low", Steps: 150, Priority: harness.Low}
+	high := harness.Job{Name: "high", Steps: 20, Priority: harness.High}
+	s.create(low)
+	s.untilAttempt("low", 1)
+	s.untilStep("low", 1, 20)
+	job := s.job("low")
+	toll.Judge(func(r harness.Request) harness.Verdict {
+		if r.Method == http.MethodPatch && strings.Contains(r.Path, "/pods/low-1-") && strings.Contains(r.Body, v1beta1.AnnotationYield) {
+			return harness.KillAfter
+		}
+		return harness.Pass
+	})
+	s.create(high)
+	s.untilKilled(toll)
+	s.must(harness.Until(t.Context(), patience, "the workers leave without an operator", func(ctx context.Context) (bool, string, error) {
+		pods, err := s.LivePods(ctx, job)
+		return len(pods) == 0, "pods are left", err
+	}))
+	if !harness.Reserved(s.workload("low")) {
+		t.Error("somebody else gave the quota back")
+	}
+	s.must(toll.Leave(t.Context()))
+	s.succeeds(high)
+	job = s.succeeds(low)
+	if job.Status.Attempt != 2 || job.Status.Preemptions != 1 {
+		t.Errorf("want 2 attempts and 1 preemption, there were %d and %d", job.Status.Attempt, job.Status.Preemptions)
+	}
+	s.yielded(job, 1, v1beta1.CausePreempted)
+	s.resumed(job, 2)
+}
+
+// Between the deletion of the drained JobSet and the release of the quota: it is
+// still released, and by the same Workload.
+func TestOperatorKilledBetweenJobSetDeletionAndRelease(t *testing.T) {
+	s := newScene(t, 2)
+	toll := newToll(t)
+	low := harness.Job{Name: "low", Steps: 150, Priority: harness.Low}
+	high := harness.Job{Name: "high", Steps: 20, Priority: harness.High}
+	s.create(low)
+	s.untilAttempt("low", 1)
+	s.untilStep("low", 1, 20)
+	before := s.workload("low")
+	toll.Judge(func(r harness.Request) harness.Verdict {
+		switch {
+		case r.Is(http.MethodPatch, "/workloads/low-w1/status") && strings.Contains(r.Body, `"admission":null`):
+			return harness.Refuse
+		case r.Is(http.MethodDelete, "/jobsets/low-1"):
+			return harness.KillAfter
+		}
+		return harness.Pass
+	})
+	s.create(high)
+	s.untilKilled(toll)
+	if !harness.Reserved(s.workload("low")) {
+		t.Fatal("the quota was given back, too soon for this test")
+	}
+	s.must(toll.Leave(t.Context()))
+	s.succeeds(high)
+	job := s.succeeds(low)
+	if after := s.workload("low"); after.UID != before.UID {
+		t.Error("the Workload was made anew, and lost its place in the queue")
+	}
+	if job.Status.Attempt != 2 || job.Status.Preemptions != 1 {
+		t.Errorf("want 2 attempts and 1 preemption, there were %d and %d", job.Status.Attempt, job.Status.Preemptions)
+	}
+	s.yielded(job, 1, v1beta1.CausePreempted)
+	s.resumed(job, 2)
+}
