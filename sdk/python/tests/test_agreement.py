@@ -7,6 +7,7 @@ import signal
 
 import pytest
 
+from rtj.formats import Manifest
 from world import World, ended, eventually
 
 ENDLESS = "1000000"
@@ -194,23 +195,42 @@ def test_a_zombie_of_an_older_attempt_cannot_join(world: World) -> None:
 
 
 class TestASaveInFlightWhenTheNoticeComes:
-    def begin(self, world: World, **extra: str) -> list[object]:
-        world.environ["RTJ_CHECKPOINT_INTERVAL_SECONDS"] = "3600"
-        world.begin(1, world_size=2)
-        self.gate = world.folder / "gate"
-        return list(world.start_ranks("lockstep.py", ENDLESS, SAVE_AT="3", UPLOAD_GATE=str(self.gate), **extra))
+    """An upload takes four seconds. One save shows that; then another is in flight when the notice comes."""
 
-    def test_it_is_finished_and_a_new_one_made_when_nothing_says_that_both_do_not_fit(self, world: World) -> None:
-        ranks = self.begin(world)
-        eventually("the save has begun", lambda: world.progress() and (world.progress() or {})["step"] >= 30)
-        world.give_notice()
-        eventually("acknowledged", lambda: (world.progress() or {}).get("yield"))
-        self.gate.touch()
-        assert [ended(rank).code for rank in ranks] == [0, 0]  # type: ignore[arg-type]
-        first, second = world.manifests()
-        assert first.step < second.step
-        assert (first.yield_id, second.yield_id) == (None, 1)
-        assert world.record("result")["lostSteps"] == 0
+    UPLOAD = 4
+
+    def notice_in_second_save(self, world: World, seconds: float) -> tuple[int, list[Manifest]]:
+        """Give so many seconds; returns the lost steps and the manifests after the first save's."""
+        world.begin(1, world_size=2)
+        ranks = world.start_ranks(
+            "lockstep.py", ENDLESS, SAVE_AT="3,500", UPLOAD_SECONDS=str(self.UPLOAD), STEP_SECONDS="0.02"
+        )
+        assert ranks[0].stdout is not None
+        begun = 0
+        while begun < 2:
+            begun += ranks[0].stdout.readline() == "uploading\n"
+        assert len(world.checkpoints()) == 1
+        world.give_notice(seconds=seconds)
+        assert [ended(rank).code for rank in ranks] == [0, 0]
+        result = world.record("result")
+        assert result["outcome"] == "yielded"
+        return result["lostSteps"], world.manifests()[1:]
+
+    def test_time_for_both_makes_two_checkpoints(self, world: World) -> None:
+        lost, manifests = self.notice_in_second_save(world, seconds=60)
+        assert [m.yield_id for m in manifests] == [None, 1]
+        assert lost == 0
+
+    def test_time_for_one_drops_the_older(self, world: World) -> None:
+        lost, manifests = self.notice_in_second_save(world, seconds=self.UPLOAD + 3)
+        assert [m.yield_id for m in manifests] == [1]
+        assert lost == 0
+
+    def test_time_for_none_finishes_the_older_and_reports_the_lost_steps(self, world: World) -> None:
+        lost, manifests = self.notice_in_second_save(world, seconds=self.UPLOAD - 1)
+        (manifest,) = manifests
+        assert manifest.yield_id is None
+        assert lost == world.record("result")["step"] - manifest.step > 0
 
 
 def test_the_yield_is_acknowledged_at_once(world: World) -> None:

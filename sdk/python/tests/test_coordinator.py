@@ -146,6 +146,19 @@ def test_wishes_are_joined_while_a_save_is_in_flight() -> None:
     assert [act["step"] for act in ranks.acts()] == [4, 10]
 
 
+def test_ranks_that_all_ask_for_the_same_save_get_one() -> None:
+    ranks = Ranks([3, 3])
+    ranks.join()
+    ranks.do(ranks.coordinator.wish(ranks.now, step=3))
+    ranks.do(ranks.coordinator.wish(ranks.now, step=3))
+    nonce = ranks.acts()[0]["nonce"]
+    ranks.steps = [9, 9]
+    ranks.do(ranks.coordinator.wish(ranks.now, step=4))
+    ranks.upload(nonce)
+    ranks.commit()
+    assert [act["step"] for act in ranks.acts()] == [4]
+
+
 def test_a_yield_that_meets_a_save_due_at_the_same_step_makes_one_checkpoint() -> None:
     ranks = Ranks([3, 3])
     ranks.join()

@@ -83,7 +83,9 @@ class TestS3:
 
     def test_no_credentials_are_named_before_anything_is_asked(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv("AWS_ACCESS_KEY_ID", raising=False)
-        with pytest.raises(ConfigurationError, match="no credentials for http://127.0.0.1:1: set AWS_ACCESS_KEY_ID"):
+        with pytest.raises(
+            ConfigurationError, match=r"no credentials for http://127\.0\.0\.1:1: set AWS_ACCESS_KEY_ID"
+        ):
             open_store("s3://bucket", endpoint="http://127.0.0.1:1")
 
     def test_no_server_is_unavailable(self, s3: S3Server) -> None:

@@ -150,8 +150,11 @@ class Coordinator:
             return []
         return [Tell(self.asked.message("yield", now)), *self._advance(now)]
 
-    def wish(self, now: float) -> list[Effect]:
-        """A save is due, or a rank asked for one."""
+    def wish(self, now: float, step: int | None = None) -> list[Effect]:
+        """A save is due, or a rank asked for one of its state after ``step``, which others may have asked for too."""
+        latest = max([self.committed_step, *(save.step for save in self._saves.values())])
+        if step is not None and step <= latest:
+            return []
         self._wish = True
         return self._advance(now)
 

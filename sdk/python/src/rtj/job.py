@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Generic, Literal, TypeVar
 
-from rtj import environment, lineage, records
+from rtj import environment, lineage, records, tree
 from rtj.boundary import EVALUATING, FINISHING, TRAINING, Act
 from rtj.checkpoint import Checkpoint
 from rtj.data import Sampler
@@ -67,8 +67,8 @@ def start(
     Raises ConfigurationError, StoreError, AgreementError, NoUsableCheckpointError.
     """
     global _active
-    if _active is not None:
-        raise ConfigurationError("rtj.start() was called before in this process: one job in a process")
+    if _active is not None and not _active._rank.closed:
+        raise ConfigurationError("rtj.start() was called before in this process: one job at a time in a process")
     _log_somewhere()
     env = environment.read(os.environ, store=store, name=name)
     opened = open_store(env.storage_uri, env.below, endpoint=env.storage_endpoint, region=env.storage_region)
@@ -154,7 +154,7 @@ class Job:
         env = self._rank.env
         try:
             checkpoint = Checkpoint.open(self._rank.store, point.checkpoint)
-            where = placements(self._rank._declared, values)
+            where = placements(self._rank.declared, values)
             size = restore(checkpoint, values, where, env.rank, env.world_size, self._layout)
         except RestoreError as err:
             if isinstance(err, DamagedCheckpointError):
@@ -190,7 +190,7 @@ class Job:
 
     def save(self) -> None:
         """Ask for a checkpoint at the next step on which all ranks can agree. Any rank may ask; nothing waits."""
-        self._rank.send({"type": "wish"})
+        self._rank.send({"type": "wish", "step": self.steps})
 
     def should_yield(self) -> YieldNotice | None:
         """Return the notice if a yield was asked, with the seconds left; None otherwise.
@@ -264,8 +264,10 @@ class Job:
         if self._rank.first_step_at is None and self._boundary.place != EVALUATING:
             if not self._restored:
                 self._ignored()
-            _components(self._rank.state)
-            placements(self._rank._declared, self._rank.state)
+            # Now rather than at the first save, which may be an hour away.
+            placements(self._rank.declared, _components(self._rank.state))
+            for component, value in self._rank.state.items():
+                tree.check(component, value)
             self._rank.began()
         act = self._boundary.take()
         if self._boundary.ending is not None:

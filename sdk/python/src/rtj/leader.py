@@ -229,7 +229,7 @@ class Leader:
         if kind == "heard":
             return coordinator.heard(Asked.read(message, now), now)
         if kind == "wish":
-            return coordinator.wish(now)
+            return coordinator.wish(now, message["step"])
         if kind == "uploaded":
             return coordinator.uploaded(rank, message["nonce"], message["part"], now)
         if kind == "saveFailed":

@@ -59,7 +59,7 @@ class Rank:
         self.first_step_at: float | None = None
         self.restore_seconds: float | None = None
         self.saving = False
-        self._declared = declared
+        self.declared = declared
         self._committed: tuple[str, int] | None = None
         self._acknowledged_at = ""
         self._agreed_step: int | None = None
@@ -102,7 +102,7 @@ class Rank:
         self.attempt, self.restore = attempt, restore
         step = 0 if restore is None else restore.step
         self.boundary = Boundary(step, TRAINING if restore is None else RESTORING)
-        self.saver = Saver(self.store, attempt, self.env.rank, self.env.world_size, self._declared, self.send)
+        self.saver = Saver(self.store, attempt, self.env.rank, self.env.world_size, self.declared, self.send)
 
     def _lead(self, hello: Message, facts: Callable[[Rank], Facts]) -> None:
         env = self.env
@@ -143,6 +143,11 @@ class Rank:
             welcome = self._follower.welcome
             restore = welcome["restore"]
             self._continue(int(welcome["chosenAttempt"]), None if restore is None else records.RestorePoint(**restore))
+
+    @property
+    def closed(self) -> bool:
+        """Whether this rank is done."""
+        return self._closed
 
     # Messages.
 

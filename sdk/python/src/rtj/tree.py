@@ -29,6 +29,13 @@ def leaves(component: str, value: Any) -> Leaves:
     return found
 
 
+def check(component: str, value: Any) -> None:
+    """Raise UnsupportedValueError if something of a component cannot be stored; copies nothing."""
+    for name, leaf in leaves(component, value).items():
+        if shape_of(leaf)[0] is not None:
+            _check_dtype(leaf, f"{component}/{name}")
+
+
 def item(component: str, name: str, leaf: Any) -> LiveItem:
     """Return how to store a leaf. Arrays are copied when the item is; JSON is encoded now."""
     where = f"{component}/{name}"

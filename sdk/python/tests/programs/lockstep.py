@@ -10,7 +10,6 @@ import os
 import signal
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 
@@ -28,8 +27,8 @@ def of_rank(name: str, default: str = "0") -> float:
 
 
 def slow_uploads() -> None:
-    """Hold every upload of data until the file UPLOAD_GATE is there; kill this rank in its first if asked to."""
-    gate = os.environ.get("UPLOAD_GATE")
+    """Hold every upload of data for UPLOAD_SECONDS, unless it is dropped; kill this rank in its first if asked to."""
+    seconds = float(os.environ.get("UPLOAD_SECONDS", "0"))
     kill = os.environ.get("KILL_IN_UPLOAD") == str(RANK)
     put = RetryingStore.put
 
@@ -37,7 +36,9 @@ def slow_uploads() -> None:
         if key.startswith("checkpoints/") and not key.endswith("index.json"):
             if kill:
                 os.kill(os.getpid(), signal.SIGKILL)
-            while gate and not Path(gate).exists():
+            print("uploading", flush=True)
+            begun = time.monotonic()
+            while time.monotonic() < begun + seconds:
                 if deadline.cancelled:  # type: ignore[attr-defined]
                     raise rtj.SaveError("dropped")
                 time.sleep(0.01)
@@ -71,7 +72,7 @@ def main() -> None:
                 print("stalled", flush=True)
                 time.sleep(3600)
             job.step(state=state, loss=1.0 / step)
-            if step == int(os.environ.get("SAVE_AT", "-1")):
+            if str(step) in os.environ.get("SAVE_AT", "").split(","):
                 job.save()
             if step == evaluate_at:
                 for _ in job.evaluating(range(100_000)):
