@@ -21,6 +21,9 @@ type memory struct {
 	place       place
 	snapshot    *checkpoint.Snapshot
 	recheckedAt time.Time
+	// endedAt is when the newest attempt ended: checks from before are of what an
+	// earlier launch chose from.
+	endedAt time.Time
 	// reading goes on if it is not nil; waiting: an answer waits for it.
 	reading *reading
 	waiting bool
@@ -63,6 +66,9 @@ func (ms *memories) of(parent *v1beta1.ResumableTrainingJob, now time.Time) *mem
 	}
 	m.mu.Lock()
 	m.lastUse = now
+	if end := parent.Status.LastEnd; end != nil {
+		m.endedAt = end.At.Time
+	}
 	m.mu.Unlock()
 	return m
 }

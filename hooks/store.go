@@ -160,9 +160,10 @@ func (m *memory) isSince(p place, t time.Time) bool {
 }
 
 // isRechecked reports whether the objects of the candidates were compared
-// recently. A store that cannot be read has none.
+// recently, and since the last attempt ended. A store that cannot be read has none.
 func (m *memory) isRechecked(p place, now time.Time) bool {
-	return m.snapshot != nil && m.place == p && (m.snapshot.Failure != nil || now.Sub(m.recheckedAt) <= recheckLasts)
+	return m.snapshot != nil && m.place == p && (m.snapshot.Failure != nil ||
+		now.Sub(m.recheckedAt) <= recheckLasts && !m.recheckedAt.Before(m.endedAt))
 }
 
 // newest returns the ids of the newest usable checkpoints.
