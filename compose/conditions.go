@@ -40,6 +40,8 @@ func (s *situation) quotaCondition() {
 		s.condition(v1beta1.ConditionQuotaReserved, false, v1beta1.ReasonNoWorkload, "")
 	case s.workload.reserved():
 		s.condition(v1beta1.ConditionQuotaReserved, true, v1beta1.ReasonQuotaReserved, "by Workload "+s.workload.Meta.Name)
+	case s.workload.finished():
+		s.condition(v1beta1.ConditionQuotaReserved, false, v1beta1.ReasonFinished, "by Workload "+s.workload.Meta.Name)
 	default:
 		s.condition(v1beta1.ConditionQuotaReserved, false, v1beta1.ReasonWaitingForQuota, "by Workload "+s.workload.Meta.Name)
 	}

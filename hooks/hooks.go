@@ -200,8 +200,10 @@ func (h *Hooks) Answer(ctx context.Context, request *contract.SyncRequest, final
 // known: a reading of the store, or why a JobSet is refused.
 func (h *Hooks) decide(ctx context.Context, m *memory, o *compose.Observation, finalizing bool) *compose.Decision {
 	run := placeOf(o.Parent)
+	// One sync decides at one instant: a reading that it made begins after an end
+	// that it saw, and so shows all that was committed before.
+	o.Now = h.now()
 	observe := func() *compose.Decision {
-		o.Now = h.now()
 		o.Catalog = m.snapshotOf(run)
 		o.Launch = m.probe()
 		return decide(o, finalizing)
