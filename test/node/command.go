@@ -19,8 +19,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 
-	"rtj.dev/rtj/test/node/agent"
 	"rtj.dev/rtj/test/node/image"
+	"rtj.dev/rtj/test/node/kubelet"
 )
 
 // options are the flags as they are given.
@@ -50,7 +50,7 @@ func command(o *options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return agent.Run(cmd.Context(), cfg)
+			return kubelet.Run(cmd.Context(), cfg)
 		},
 	}
 	f := c.Flags()
@@ -92,7 +92,7 @@ func cleanup() *cobra.Command {
 			if _, err := os.Stat(dir); os.IsNotExist(err) {
 				return nil
 			}
-			return agent.Cleanup(dir, cmd.OutOrStdout())
+			return kubelet.Cleanup(dir, cmd.OutOrStdout())
 		},
 	}
 	c.Flags().StringVar(&dir, "dir", "", "the state `DIR`")
@@ -102,8 +102,8 @@ func cleanup() *cobra.Command {
 	return c
 }
 
-func (o *options) config() (agent.Config, error) {
-	cfg := agent.Config{
+func (o *options) config() (kubelet.Config, error) {
+	cfg := kubelet.Config{
 		Name: o.name, Dir: o.dir, ConfigRefresh: o.refresh, Labels: o.labels, LeaseDuration: o.lease, Port: o.port,
 		TLSCert: o.tlsCert, TLSKey: o.tlsKey, ClientCA: o.clusterCA, StopContainers: o.stopContainers,
 		Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),

@@ -3,7 +3,7 @@
 // Three processes take part, all of them this binary:
 //
 //   - the caller (the node) writes the Spec and starts the shim;
-//   - the shim, a session of its own that outlives the caller, starts the init
+//   - the shim, which is detached and outlives the caller, starts the init
 //     in new namespaces, records its pid, waits for it and records how it ended;
 //   - the init, PID 1 of the container, assembles the root and becomes the
 //     command by execve.

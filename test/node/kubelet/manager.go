@@ -1,4 +1,4 @@
-package agent
+package kubelet
 
 import (
 	"context"
@@ -41,7 +41,7 @@ type podRecord struct {
 
 // manager starts a worker for each pod and knows who can be found by name.
 type manager struct {
-	*agent
+	*kubelet
 	addresses *addresses
 	records   map[types.UID]podRecord // found at the start, not yet taken over
 
@@ -54,9 +54,9 @@ type manager struct {
 	ctx     context.Context
 }
 
-func newManager(a *agent) (*manager, error) {
+func newManager(a *kubelet) (*manager, error) {
 	m := &manager{
-		agent: a, addresses: newAddresses(a.PodCIDR, a.nodeIP), records: map[types.UID]podRecord{},
+		kubelet: a, addresses: newAddresses(a.PodCIDR, a.nodeIP), records: map[types.UID]podRecord{},
 		workers: map[types.UID]*worker{}, peers: map[types.UID]hosts.Peer{},
 	}
 	dirs, err := os.ReadDir(filepath.Join(a.Dir, podsDir))

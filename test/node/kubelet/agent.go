@@ -1,11 +1,11 @@
-// Package agent is what a kubelet is on other nodes: it registers the node,
+// Package kubelet is what a kubelet is on other nodes: it registers the node,
 // watches the pods that are bound to it, runs their containers with package
 // sandbox, and reports what becomes of them.
 //
 // Each pod has one goroutine, its worker, that owns everything about it and
 // compares, whenever something happened, what should be with what is. Nothing
 // about containers is remembered only in memory: see package sandbox.
-package agent
+package kubelet
 
 import (
 	"context"
@@ -56,8 +56,8 @@ type Config struct {
 	Log            *slog.Logger
 }
 
-// agent is the running node.
-type agent struct {
+// kubelet is the running node.
+type kubelet struct {
 	Config
 	host   sandbox.Host
 	client kubernetes.Interface
@@ -93,11 +93,11 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	a := &agent{Config: cfg, host: host, client: client, nodeIP: cfg.PodCIDR.Masked().Addr().Next()}
+	a := &kubelet{Config: cfg, host: host, client: client, nodeIP: cfg.PodCIDR.Masked().Addr().Next()}
 	return a.run(ctx)
 }
 
-func (a *agent) run(ctx context.Context) error {
+func (a *kubelet) run(ctx context.Context) error {
 	broadcaster := record.NewBroadcaster()
 	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: a.client.CoreV1().Events("")})
 	defer broadcaster.Shutdown()

@@ -1,4 +1,4 @@
-package agent
+package kubelet
 
 import (
 	"context"
@@ -22,7 +22,7 @@ type server struct {
 	port     int
 }
 
-func (a *agent) serve(ctx context.Context) (*server, error) {
+func (a *kubelet) serve(ctx context.Context) (*server, error) {
 	config, err := a.tlsConfig()
 	if err != nil {
 		return nil, err
@@ -43,7 +43,7 @@ func (a *agent) serve(ctx context.Context) (*server, error) {
 	}, nil
 }
 
-func (a *agent) tlsConfig() (*tls.Config, error) {
+func (a *kubelet) tlsConfig() (*tls.Config, error) {
 	var pair tls.Certificate
 	var err error
 	if a.TLSCert != "" {

@@ -1,4 +1,4 @@
-package agent
+package kubelet
 
 import (
 	"context"
@@ -29,7 +29,7 @@ const (
 )
 
 // register creates the node, or makes an existing one its own again.
-func (a *agent) register(ctx context.Context, port int) error {
+func (a *kubelet) register(ctx context.Context, port int) error {
 	want := a.nodeObject()
 	for {
 		node, err := a.registerOnce(ctx, want)
@@ -53,7 +53,7 @@ func (a *agent) register(ctx context.Context, port int) error {
 	}
 }
 
-func (a *agent) registerOnce(ctx context.Context, want *corev1.Node) (*corev1.Node, error) {
+func (a *kubelet) registerOnce(ctx context.Context, want *corev1.Node) (*corev1.Node, error) {
 	nodes := a.client.CoreV1().Nodes()
 	node, err := nodes.Create(ctx, want, metav1.CreateOptions{})
 	if !apierrors.IsAlreadyExists(err) {
@@ -74,7 +74,7 @@ func (a *agent) registerOnce(ctx context.Context, want *corev1.Node) (*corev1.No
 	return nodes.Update(ctx, changed, metav1.UpdateOptions{})
 }
 
-func (a *agent) nodeObject() *corev1.Node {
+func (a *kubelet) nodeObject() *corev1.Node {
 	labels := map[string]string{
 		corev1.LabelHostname:   a.Name,
 		corev1.LabelOSStable:   runtime.GOOS,
@@ -88,7 +88,7 @@ func (a *agent) nodeObject() *corev1.Node {
 }
 
 // heartbeat renews the lease and keeps the node's status true.
-func (a *agent) heartbeat(ctx context.Context, port int) error {
+func (a *kubelet) heartbeat(ctx context.Context, port int) error {
 	owner := func(l *coordinationv1.Lease) error {
 		if len(l.OwnerReferences) > 0 {
 			return nil
@@ -127,7 +127,7 @@ func (a *agent) heartbeat(ctx context.Context, port int) error {
 	}
 }
 
-func (a *agent) writeNodeStatus(ctx context.Context, port int) error {
+func (a *kubelet) writeNodeStatus(ctx context.Context, port int) error {
 	node, err := a.client.CoreV1().Nodes().Get(ctx, a.Name, metav1.GetOptions{})
 	if err != nil {
 		return err
@@ -158,7 +158,7 @@ func statusDue(old, want *corev1.NodeStatus) bool {
 	return !equality.Semantic.DeepEqual(old, beat)
 }
 
-func (a *agent) setNodeStatus(s *corev1.NodeStatus, port int, now metav1.Time) {
+func (a *kubelet) setNodeStatus(s *corev1.NodeStatus, port int, now metav1.Time) {
 	s.Capacity, s.Allocatable = a.Allocatable, a.Allocatable
 	s.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: a.nodeIP.String()}}
 	s.DaemonEndpoints.KubeletEndpoint.Port = int32(port)
