@@ -7,12 +7,12 @@ import os
 # Several ranks share a machine; and sums must not depend on how many threads make them.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-import faults
 import numpy as np
+
+import faults
+import rtj
 from allreduce import AllReduce
 from model import adam, gradient, new_optimizer, new_parameters, pack, samples, unpack
-
-import rtj
 
 STEPS = int(os.environ.get("TRAIN_STEPS", "200"))
 STEP_SECONDS = float(os.environ.get("TRAIN_STEP_SECONDS", "0.05"))

@@ -14,6 +14,7 @@ import pytest
 
 from rtj import formats, outcome
 from rtj.notice import Asked, Listener, kill_margin, time_left
+from rtj.signals import SigtermEar
 from world import World, eventually, swap
 
 
@@ -209,6 +210,10 @@ class TestSigterm:
         command = [sys.executable, "-c", IN_C]
         result = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=120, check=True)
         assert result.stdout == "[0]\n"
+
+    def test_the_handler_does_no_io(self) -> None:
+        """It may interrupt anything, a write to the same log included: it sets a flag and passes the signal on."""
+        assert set(SigtermEar._handle.__code__.co_names) == {"_flag", "callable", "_before"}
 
     def test_a_forked_worker_neither_warns_its_parent_nor_survives(self, tmp_path: Path) -> None:
         program = """

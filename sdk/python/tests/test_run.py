@@ -250,6 +250,34 @@ class TestWithRanks:
         assert world.checkpoints() == [checkpoint]
 
 
+class TestLaunchers:
+    """A launcher that starts the ranks itself, and kills them some time after SIGTERM."""
+
+    def begin(self, world: World, name: str, patience: str) -> subprocess.Popen[str]:
+        world.begin(1, world_size=2)
+        world.environ |= {"RTJ_PROCESSES_PER_POD": "2", "RTJ_PODS_PER_JOB": "1"}
+        # Known by its name, as the real one is.
+        launcher = world.folder / name
+        launcher.write_text(f"#!{sys.executable}\n" + (PROGRAMS / "fake_launcher.py").read_text())
+        launcher.chmod(0o755)
+        lockstep = PROGRAMS / "lockstep.py"
+        process = world.start([*RTJ_RUN, "--", launcher, patience, lockstep, "1000000"], 0, UPLOAD_SECONDS="2")
+        world.wait_for_step(3)
+        process.send_signal(signal.SIGTERM)
+        return process
+
+    def test_one_whose_patience_can_be_set_gets_the_pods(self, world: World) -> None:
+        result = ended(self.begin(world, "torchrun", "patient"))
+        assert result.code == 75, result.output
+        assert len(world.manifests()) == 1
+
+    def test_from_one_that_kills_early_sigterm_is_kept_back(self, world: World) -> None:
+        result = ended(self.begin(world, "deepspeed", "impatient"))
+        assert result.code == 75, result.output
+        assert len(world.manifests()) == 1
+        assert "SIGTERM: withheld from" in result.output
+
+
 def rank_pid(parent: int, local_rank: str) -> int | None:
     """The process with this local rank below rtj-run."""
     for path in Path("/proc").glob("[0-9]*/environ"):

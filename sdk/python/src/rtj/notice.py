@@ -124,10 +124,13 @@ class Listener:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread and give SIGTERM back."""
-        self._ear.remove()
+        """End the thread. SIGTERM stays harmless, so that the program can leave in its own way."""
         self._stop_write.close()
         self._thread.join(timeout=1.0)
+
+    def release(self) -> None:
+        """Give SIGTERM back to whoever had it before."""
+        self._ear.remove()
 
     def _run(self) -> None:
         while True:

@@ -15,7 +15,7 @@ from rtj.formats import Item, StoredObject
 # docs/formats.md: a checksum covers at most 8 MiB, so that a part of an item can be read and verified alone.
 BLOCK_BYTES = 8 << 20
 # Large enough that requests do not matter, small enough that some run in parallel and that one is one PUT.
-OBJECT_BYTES = 64 << 20
+OBJECT_BYTES = 32 << 20
 # Items begin where a vector register likes it.
 ALIGNMENT = 64
 
@@ -83,7 +83,7 @@ class ObjectPlan:
 
 
 def plan(items: Iterable[LiveItem], rank: int) -> list[ObjectPlan]:
-    """Lay items out in objects of about 64 MiB, in the order given."""
+    """Lay items out in objects of at most 32 MiB, in the order given."""
     objects: list[ObjectPlan] = []
     for item in items:
         single = item.bytes <= BLOCK_BYTES

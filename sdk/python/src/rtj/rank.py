@@ -273,6 +273,8 @@ class Rank:
         self._noticed_ending.set()
         if self._listener is not None:
             self._listener.stop()
+            if self.boundary.ending is not None and self.boundary.ending.outcome == records.FINISHED:
+                self._listener.release()
         if self._office is not None:
             self._office.close()
         if self._leader is not None:

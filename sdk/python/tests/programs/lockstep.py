@@ -17,7 +17,7 @@ import rtj
 from allreduce import AllReduce
 from rtj.stores import RetryingStore
 
-RANK = int(os.environ["RTJ_POD_INDEX"])
+RANK = int(os.environ.get("RANK", os.environ["RTJ_POD_INDEX"]))
 
 
 def of_rank(name: str, default: str = "0") -> float:

@@ -16,8 +16,8 @@ from rtj.stores.interface import Bytes, Entry
 if TYPE_CHECKING:
     from obstore.store import S3Config
 
-# One request may carry an object of 64 MiB over a slow link.
-_REQUEST_TIMEOUT = "120s"
+# One request carries at most an object of 32 MiB: enough at 1.1 MB/s, and what hangs is tried again soon.
+_REQUEST_TIMEOUT = "30s"
 _CONNECT_TIMEOUT = "5s"
 
 # Any of these says where credentials come from.
