@@ -46,7 +46,7 @@ func fieldError(field, format string, args ...any) *Error {
 // in puts an error below field, keeping the place that it already names.
 func in(field string, err error) error {
 	e, ok := err.(*Error)
-	if !ok || err == nil {
+	if !ok {
 		return err
 	}
 	switch {

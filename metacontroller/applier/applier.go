@@ -175,7 +175,7 @@ func (a *Applier) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var workers sync.WaitGroup
 	a.mu.Lock()
-	a.caches = newCaches(ctx, a.dynamic, a.logger)
+	a.caches = newCaches(ctx, a.dynamic)
 	a.mu.Unlock()
 	defer func() {
 		cancel()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -47,7 +46,7 @@ func scopeOf(resource schema.GroupVersionResource, selector labels.Selector) sco
 }
 
 func (s scope) String() string {
-	text := s.resource.Resource + "." + s.resource.Version + "." + s.resource.Group
+	text := s.resource.Resource + "." + s.resource.GroupVersion().String()
 	if s.labels != "" {
 		text += " with labels " + s.labels
 	}
@@ -171,19 +170,18 @@ func (c *objects) synced() error {
 type caches struct {
 	ctx    context.Context
 	client dynamic.Interface
-	logger *slog.Logger
 	wg     sync.WaitGroup
 
 	mu      sync.Mutex
 	byScope map[scope]*objects
 }
 
-func newCaches(ctx context.Context, client dynamic.Interface, logger *slog.Logger) *caches {
-	return &caches{ctx: ctx, client: client, logger: logger, byScope: map[scope]*objects{}}
+func newCaches(ctx context.Context, client dynamic.Interface) *caches {
+	return &caches{ctx: ctx, client: client, byScope: map[scope]*objects{}}
 }
 
-// start returns the cache of a scope. handler is told of every change if the
-// cache is new.
+// start returns the cache of a scope, and starts it if it is new; then handler is
+// told of every change.
 func (c *caches) start(s scope, handler func(*objects) cache.ResourceEventHandler) *objects {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -55,7 +55,7 @@ func TestStatement01To05WhatIsSent(t *testing.T) {
 	})
 }
 
-func TestChildIsCreatedOwnedAndDeleted(t *testing.T) {
+func TestStatement13ChildIsCreatedOwnedAndDeleted(t *testing.T) {
 	w := newWorld(t).run(always(answer(`{phase: Running}`, configMapA)))
 	parent := w.parent("p", nil)
 	w.eventually("the child exists", func() bool { return w.get(configMaps, "a") != nil })
@@ -207,6 +207,23 @@ func TestPartialChildKeepsWhatOthersWroteAndLosesWhatTheHookDropped(t *testing.T
 	}
 	if len(a.GetOwnerReferences()) != 1 {
 		t.Errorf("owners %v", a.GetOwnerReferences())
+	}
+}
+
+func TestStatement29FieldsThatMetacontrollerWroteDisappearWhenDropped(t *testing.T) {
+	w := newWorld(t)
+	parent := w.parent("p", nil)
+	yes := true
+	part := object("exp.dev/v1", "Part", "a", map[string]any{"color": "red", "note": "from before"})
+	part.SetLabels(map[string]string{"controller-uid": string(parent.GetUID())})
+	part.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "exp.dev/v1", Kind: "Train", Name: "p", UID: parent.GetUID(), Controller: &yes, BlockOwnerDeletion: &yes}})
+	if _, err := server.client.Resource(parts).Namespace(w.namespace).Create(t.Context(), part, metav1.CreateOptions{FieldManager: "metacontroller"}); err != nil {
+		t.Fatal(err)
+	}
+	w.run(always(answer("", `{apiVersion: exp.dev/v1, kind: Part, metadata: {name: a}, spec: {color: red}}`)))
+	w.eventually("the dropped field is gone", func() bool { return field(w.get(parts, "a"), "spec", "note") == "" })
+	if a := w.get(parts, "a"); field(a, "spec", "color") != "red" || len(a.GetOwnerReferences()) != 1 {
+		t.Errorf("the rest suffered: %v", a.Object)
 	}
 }
 

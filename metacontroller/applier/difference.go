@@ -152,8 +152,7 @@ func withoutNulls(value any) any {
 // compareChild compares a child with what the hook returned, in the parts that a
 // hook decides: all but status, and of the metadata labels and annotations.
 func compareChild(o *observed, desired map[string]any, complete bool) difference {
-	d := compare(decidable(o.Object), decidable(desired), complete)
-	return d
+	return compare(decidable(o.Object), decidable(desired), complete)
 }
 
 func decidable(object map[string]any) map[string]any {

@@ -4,17 +4,15 @@ package applier_test
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
-	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"rtj.dev/rtj/hooks/contract"
 	"rtj.dev/rtj/metacontroller/applier"
@@ -190,7 +188,7 @@ func TestStatusConflictIsDecidedAgain(t *testing.T) {
 	}
 }
 
-func TestStatement23IgnoreStatusChanges(t *testing.T) {
+func TestStatement23ResyncTicksComeInSpiteOfIgnoreStatusChanges(t *testing.T) {
 	w := newWorld(t).run(always(answer("")), func(c *applier.CompositeController) {
 		yes, period := true, int32(1)
 		c.Spec.ParentResource.IgnoreStatusChanges = &yes
@@ -200,7 +198,7 @@ func TestStatement23IgnoreStatusChanges(t *testing.T) {
 	w.eventually("resync ticks sync", func() bool { return w.syncs.Load() >= 3 })
 }
 
-func TestStatement24StatusOnlyChangesSyncOnlyIfAskedFor(t *testing.T) {
+func TestStatement23StatusChangesOfTheParent(t *testing.T) {
 	for _, ignore := range []bool{true, false} {
 		t.Run(fmt.Sprint(ignore), func(t *testing.T) {
 			w := newWorld(t)
@@ -227,231 +225,67 @@ func TestStatement24StatusOnlyChangesSyncOnlyIfAskedFor(t *testing.T) {
 	}
 }
 
-func TestStatement20RelatedObjects(t *testing.T) {
-	w := newWorld(t)
-	w.create(configMaps, w.namespace, labelled("one", "role", "input"))
-	w.create(configMaps, w.namespace, labelled("two", "role", "other"))
-	w.customize = func(r *contract.CustomizeRequest) (*contract.CustomizeResponse, error) {
-		return &contract.CustomizeResponse{RelatedResources: []contract.RelatedResourceRule{
-			{APIVersion: "v1", Resource: "configmaps", Namespace: w.namespace, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"role": "input"}}},
-			{APIVersion: "exp.dev/v1", Resource: "parts", Namespace: w.namespace, Names: []string{"named"}},
-			{APIVersion: "v1", Resource: "namespaces", LabelSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "kubernetes.io/metadata.name", Operator: metav1.LabelSelectorOpIn, Values: []string{w.namespace}}}}},
-		}}, nil
-	}
-	related := func(r *contract.SyncRequest) string {
-		var keys []string
-		for kind, objects := range r.Related {
-			keys = append(keys, kind)
-			for key := range objects {
-				keys = append(keys, key)
-			}
-		}
-		slices.Sort(keys)
-		return strings.Join(keys, " ")
-	}
-	w.run(func(r *contract.SyncRequest) (*contract.SyncResponse, error) {
-		return answer(`{message: "` + related(r) + `"}`), nil
-	}, withCustomize)
-	w.parent("p", nil)
-	expect := func(want ...string) {
-		t.Helper()
-		slices.Sort(want)
-		w.eventually(fmt.Sprintf("the hook sees %v", want), func() bool {
-			return field(w.get(trains, "p"), "status", "message") == strings.Join(want, " ")
-		})
-	}
-	kinds := []string{"ConfigMap.v1", "Namespace.v1", "Part.exp.dev/v1", w.namespace}
-	expect(append(kinds, w.namespace+"/one")...)
-	w.create(parts, w.namespace, object("exp.dev/v1", "Part", "named", nil))
-	expect(append(kinds, w.namespace+"/one", w.namespace+"/named")...)
-	w.patch(configMaps, "two", `{"metadata":{"labels":{"role":"input"}}}`)
-	expect(append(kinds, w.namespace+"/one", w.namespace+"/two", w.namespace+"/named")...)
-	w.patch(configMaps, "one", `{"metadata":{"labels":{"role":null}}}`)
-	expect(append(kinds, w.namespace+"/two", w.namespace+"/named")...)
-	w.delete(parts, "named")
-	expect(append(kinds, w.namespace+"/two")...)
-
-	n, asked := w.syncs.Load(), w.customs.Load()
-	w.quiet()
-	w.create(configMaps, w.namespace, labelled("three", "role", "other"))
-	w.create(parts, w.namespace, object("exp.dev/v1", "Part", "unnamed", nil))
-	w.quiet()
-	if got := w.syncs.Load() - n; got > 1 {
-		t.Errorf("%d syncs for objects that no rule selects", got)
-	}
-	w.patch(trains, "p", `{"metadata":{"annotations":{"a":"b"}}}`)
-	w.quiet()
-	if w.customs.Load() != asked || asked != 1 {
-		t.Errorf("customize was asked %d times, then %d times for the same generation", asked, w.customs.Load()-asked)
-	}
-	w.patch(trains, "p", `{"spec":{"x":1}}`)
-	w.eventually("customize is asked for a new generation", func() bool { return w.customs.Load() == 2 })
-}
-
-func TestStatement06FailedHookAppliesNothingAndIsRetried(t *testing.T) {
+func TestStatement24ChangesOfChildrenSyncTheirParent(t *testing.T) {
 	w := newWorld(t)
 	w.run(func(r *contract.SyncRequest) (*contract.SyncResponse, error) {
-		if w.syncs.Load() < 4 {
-			return answer(`{phase: Bad}`, configMapA), errors.New("cannot decide today")
-		}
-		return answer(`{phase: Good}`), nil
-	})
-	w.parent("p", nil)
-	w.eventually("it is retried until it succeeds", func() bool {
-		phase := field(w.get(trains, "p"), "status", "phase")
-		if phase == "Bad" || w.get(configMaps, "a") != nil {
-			t.Fatal("a failed answer was applied")
-		}
-		return phase == "Good"
-	})
-	if !strings.Contains(w.logs.String(), "cannot decide today") {
-		t.Error("the failure is not logged")
-	}
-}
-
-func TestHookThatHangsIsCutOff(t *testing.T) {
-	w := newWorld(t)
-	w.block = true
-	w.run(always(answer("")), func(c *applier.CompositeController) {
-		c.Spec.Hooks.Sync.Webhook = &applier.Webhook{Timeout: &metav1.Duration{Duration: 50 * time.Millisecond}}
-	})
-	w.parent("p", nil)
-	w.eventually("the failure is logged", func() bool { return strings.Contains(w.logs.String(), "sync hook: context deadline exceeded") })
-}
-
-func TestStatement38PoisonParentDoesNotStopTheOthers(t *testing.T) {
-	w := newWorld(t)
-	w.run(func(r *contract.SyncRequest) (*contract.SyncResponse, error) {
-		switch {
-		case strings.Contains(string(r.Parent), `"name":"panics"`):
-			var m map[string]int
-			m["x"] = 1
-		case strings.Contains(string(r.Parent), `"name":"fails"`):
-			return nil, errors.New("always")
-		case strings.Contains(string(r.Parent), `"name":"rejected"`):
-			return answer("", `{apiVersion: exp.dev/v1, kind: Part, metadata: {name: bad}, spec: {color: 7}}`), nil
-		}
-		return answer(`{phase: Fine}`), nil
-	})
-	for _, name := range []string{"panics", "fails", "rejected"} {
-		w.parent(name, nil)
-	}
-	for i := range 50 {
-		w.parent(fmt.Sprintf("p%d", i), nil)
-	}
-	w.eventually("the others are synced", func() bool {
-		list, err := server.client.Resource(trains).Namespace(w.namespace).List(t.Context(), metav1.ListOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		fine := 0
-		for _, p := range list.Items {
-			if field(&p, "status", "phase") == "Fine" {
-				fine++
-			}
-		}
-		return fine == 50
-	})
-	if !strings.Contains(w.logs.String(), "assignment to entry in nil map") {
-		t.Error("the panic is not logged")
-	}
-}
-
-func TestRestartContinuesWithoutWrites(t *testing.T) {
-	w := newWorld(t)
-	hook := func(r *contract.SyncRequest) (*contract.SyncResponse, error) {
-		return &contract.SyncResponse{Status: rawYAML(`{phase: Running}`), Children: []json.RawMessage{edit(r, "Part.exp.dev/v1", w.namespace+"/a",
-			`{apiVersion: exp.dev/v1, kind: Part, metadata: {name: a}, spec: {color: red, items: [{name: x}]}}`, func(map[string]any) {})}}, nil
-	}
-	w.run(hook, complete)
-	w.parent("p", nil)
-	w.quiet()
-	w.stop()
-	w.run(hook, complete)
-	if got := w.quiet(); len(got) > 0 {
-		t.Errorf("requests after a restart: %v", got)
-	}
-}
-
-// An applier that decides again before its caches show what it has just written
-// would create, count or start things twice.
-func TestOwnWritesAreSeenBeforeTheNextDecision(t *testing.T) {
-	w := newWorld(t)
-	w.run(func(r *contract.SyncRequest) (*contract.SyncResponse, error) {
-		// One more child for each decision.
 		response := answer("")
 		for _, o := range r.Children.Kind("ConfigMap.v1") {
 			response.Children = append(response.Children, o)
 		}
-		if n := len(response.Children); n < 3 {
-			response.Children = append(response.Children, rawYAML(fmt.Sprintf(`{apiVersion: v1, kind: ConfigMap, metadata: {name: c%d}}`, n)))
-		}
 		return response, nil
 	})
-	w.requests.delay(200 * time.Millisecond)
-	w.parent("p", nil)
-	for range 100 {
-		w.applier.Enqueue(w.namespace, "p")
+	parent := w.parent("p", nil)
+	w.quiet()
+	for _, step := range []struct {
+		what string
+		do   func()
+	}{
+		{"an orphan that matches", func() {
+			w.create(configMaps, w.namespace, labelled("a", "controller-uid", string(parent.GetUID())))
+		}},
+		{"a change", func() { w.patch(configMaps, "a", `{"data":{"x":"2"}}`) }},
+		{"a deletion", func() { w.delete(configMaps, "a") }},
+	} {
+		n := w.syncs.Load()
+		step.do()
+		w.eventually(step.what+" syncs the parent", func() bool { return w.syncs.Load() > n })
+		w.quiet()
+	}
+}
+
+func TestStatement21OneParentIsNeverSyncedTwiceAtOnce(t *testing.T) {
+	w := newWorld(t)
+	var mu sync.Mutex
+	running := map[string]bool{}
+	atOnce := 0
+	w.run(func(r *contract.SyncRequest) (*contract.SyncResponse, error) {
+		name := parentName(r)
+		mu.Lock()
+		if running[name] {
+			t.Errorf("%s is synced twice at once", name)
+		}
+		running[name] = true
+		atOnce = max(atOnce, len(running))
+		mu.Unlock()
+		time.Sleep(20 * time.Millisecond)
+		mu.Lock()
+		delete(running, name)
+		mu.Unlock()
+		return answer(""), nil
+	})
+	for i := range 4 {
+		w.parent(fmt.Sprintf("p%d", i), nil)
+	}
+	for range 20 {
+		for i := range 4 {
+			w.applier.Enqueue(w.namespace, fmt.Sprintf("p%d", i))
+		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	w.eventually("all children exist", func() bool { return w.get(configMaps, "c2") != nil })
 	w.quiet()
-	w.requests.delay(0)
-	posts := 0
-	for _, r := range w.requests.all {
-		if strings.HasPrefix(r, "POST") {
-			posts++
-		}
+	mu.Lock()
+	defer mu.Unlock()
+	if atOnce < 2 {
+		t.Error("different parents are not synced in parallel")
 	}
-	if posts != 3 {
-		t.Errorf("3 children took %d creations: %v", posts, w.requests.all)
-	}
-}
-
-func TestRunStopsEverythingItStarted(t *testing.T) {
-	before := runtime.NumGoroutine()
-	w := newWorld(t)
-	w.customize = func(*contract.CustomizeRequest) (*contract.CustomizeResponse, error) {
-		return &contract.CustomizeResponse{RelatedResources: []contract.RelatedResourceRule{{APIVersion: "v1", Resource: "services"}}}, nil
-	}
-	w.run(always(answer("", configMapA)), withCustomize)
-	w.parent("p", nil)
-	w.quiet()
-	w.stop()
-	// Idle connections of the HTTP client linger; they are no goroutines of ours.
-	w.eventually("the goroutines are gone", func() bool {
-		buffer := make([]byte, 1<<20)
-		stacks := string(buffer[:runtime.Stack(buffer, true)])
-		return !strings.Contains(stacks, "metacontroller/applier.") && !strings.Contains(stacks, "client-go/tools/cache") || runtime.NumGoroutine() <= before
-	})
-}
-
-func TestRunRefusesWhatTheServerDoesNotOffer(t *testing.T) {
-	for name, c := range map[string]struct {
-		change func(*applier.CompositeController)
-		want   string
-	}{
-		"no such parent": {func(c *applier.CompositeController) { c.Spec.ParentResource.Resource.Resource = "Train" },
-			`spec.parentResource: the API server has no resource "Train" in exp.dev/v1; did you mean "trains"?`},
-		"no such group":        {func(c *applier.CompositeController) { c.Spec.ParentResource.APIVersion = "no.dev/v1" }, "spec.parentResource: resources of no.dev/v1:"},
-		"no status":            {func(c *applier.CompositeController) { c.Spec.ParentResource.Resource.Resource = "bares" }, "bares has no status subresource"},
-		"no such child":        {func(c *applier.CompositeController) { c.Spec.ChildResources[0].Resource.Resource = "configs" }, `spec.childResources[0]: the API server has no resource "configs" in v1`},
-		"cluster-scoped child": {func(c *applier.CompositeController) { c.Spec.ChildResources[0].Resource.Resource = "namespaces" }, "namespaces are cluster-scoped, and parents in a namespace cannot own them"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			a, err := applier.New(applier.Options{Config: server.config, Controller: controller(t, "x", c.change), Hooks: &world{}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := a.Run(t.Context()); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("got %v, want %s", err, c.want)
-			}
-		})
-	}
-}
-
-func labelled(name, key, value string) *unstructured.Unstructured {
-	o := object("v1", "ConfigMap", name, nil)
-	o.SetLabels(map[string]string{key: value})
-	return o
 }

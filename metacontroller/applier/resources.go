@@ -37,8 +37,9 @@ type kinds struct {
 // find returns the kind of a resource. It asks the API server at the first use.
 func (k *kinds) find(r Resource) (kind, error) {
 	k.mu.Lock()
-	defer k.mu.Unlock()
-	if found, ok := k.known[r]; ok {
+	found, ok := k.known[r]
+	k.mu.Unlock()
+	if ok {
 		return found, nil
 	}
 	gv, err := schema.ParseGroupVersion(r.APIVersion)
@@ -49,7 +50,6 @@ func (k *kinds) find(r Resource) (kind, error) {
 	if err != nil {
 		return kind{}, fmt.Errorf("resources of %s: %w", r.APIVersion, err)
 	}
-	var found kind
 	for _, resource := range list.APIResources {
 		switch resource.Name {
 		case r.Resource:
@@ -63,6 +63,8 @@ func (k *kinds) find(r Resource) (kind, error) {
 	if found.kind == "" {
 		return kind{}, fmt.Errorf("the API server has no resource %q in %s%s", r.Resource, r.APIVersion, suggestion(r.Resource, list.APIResources))
 	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	if k.known == nil {
 		k.known = map[Resource]kind{}
 	}

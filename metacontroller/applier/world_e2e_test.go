@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -33,6 +34,7 @@ type world struct {
 	requests  *requests
 	applier   *applier.Applier
 	logs      *logs
+	registry  *prometheus.Registry
 	stop      func()
 
 	mu                        sync.Mutex
@@ -156,10 +158,12 @@ func (w *world) run(hook func(*contract.SyncRequest) (*contract.SyncResponse, er
 	w.onSync(hook)
 	config := rest.CopyConfig(server.config)
 	config.Wrap(w.requests.wrap)
+	w.registry = prometheus.NewRegistry()
 	a, err := applier.New(applier.Options{
 		Config:     config,
 		Controller: controller(w.t, w.namespace, changes...),
 		Hooks:      w,
+		Registerer: w.registry,
 		Logger:     slog.New(slog.NewTextHandler(w.logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	if err != nil {
@@ -332,4 +336,34 @@ func parentName(r *contract.SyncRequest) string {
 		panic(err)
 	}
 	return head.Metadata.Name
+}
+
+// metric returns the sum of a counter or gauge over its series that have the
+// labels, given as name, value, name, value.
+func (w *world) metric(name string, labels ...string) float64 {
+	w.t.Helper()
+	families, err := w.registry.Gather()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	sum := 0.0
+	for _, family := range families {
+		if family.GetName() != name {
+			continue
+		}
+		for _, m := range family.GetMetric() {
+			has := map[string]string{}
+			for _, pair := range m.GetLabel() {
+				has[pair.GetName()] = pair.GetValue()
+			}
+			matches := true
+			for i := 0; i < len(labels); i += 2 {
+				matches = matches && has[labels[i]] == labels[i+1]
+			}
+			if matches {
+				sum += m.GetCounter().GetValue() + m.GetGauge().GetValue()
+			}
+		}
+	}
+	return sum
 }
