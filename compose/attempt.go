@@ -61,7 +61,7 @@ func (j *JobSet) is(kind jobset.JobSetConditionType) bool {
 	return isTrue(j.Status.Conditions, string(kind))
 }
 
-func (a *attempt) ran() bool       { return a.jobset != nil && a.jobset.ran() }
+func (a *attempt) ran() bool       { return a != nil && a.jobset != nil && a.jobset.ran() }
 func (a *attempt) completed() bool { return a.jobset != nil && a.jobset.is(jobset.JobSetCompleted) }
 func (a *attempt) failed() bool    { return a.jobset != nil && a.jobset.is(jobset.JobSetFailed) }
 func (a *attempt) finished() bool  { return a.completed() || a.failed() }

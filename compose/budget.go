@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"rtj.dev/rtj/api/v1beta1"
+	"rtj.dev/rtj/compose/checkpoint"
 )
 
 const (
@@ -23,14 +24,14 @@ const (
 // the wait before the next attempt. Progress is a commit of a higher step.
 func (s *situation) countOutcome() {
 	f := &s.next.Failures
-	best := s.bestCommit(s.attempt.number)
-	if best > 0 {
+	best := s.newestCommit(s.attempt.number)
+	if best != nil {
 		// The branch goes on from here: what could not be restored is behind it.
 		s.next.RestoreFailures = nil
 	}
-	progress := best > f.BestStep
+	progress := best != nil && best.Step > f.BestStep
 	if progress {
-		*f = v1beta1.FailureStatus{BestStep: best}
+		*f = v1beta1.FailureStatus{BestStep: best.Step}
 	}
 	switch s.next.LastEnd.Outcome {
 	case v1beta1.OutcomeFailed, v1beta1.OutcomeCompletedWithoutResult:
@@ -58,16 +59,19 @@ func (s *situation) holdForStartup() {
 	s.hold(v1beta1.ReasonStartupDeadline, fmt.Sprintf("the pods of attempt %d were not ready within %s", s.attempt.number, s.startupDeadline()))
 }
 
-// bestCommit is the highest step of a complete checkpoint of the attempt.
-func (s *situation) bestCommit(n int32) int64 {
-	var best int64
+// newestCommit is the complete checkpoint of the attempt with the highest step,
+// or nil; of two of the same step, that of the higher id.
+func (s *situation) newestCommit(n int32) (best *checkpoint.Manifest) {
 	if s.Catalog == nil {
-		return 0
+		return nil
 	}
 	for i := range s.Catalog.Manifests {
 		m := &s.Catalog.Manifests[i]
-		if m.Attempt == n && m.Defect == nil && m.Incomplete == "" {
-			best = max(best, m.Step)
+		if m.Attempt != n || m.Defect != nil || m.Incomplete != "" {
+			continue
+		}
+		if best == nil || m.Step > best.Step || m.Step == best.Step && m.ID > best.ID {
+			best = m
 		}
 	}
 	return best

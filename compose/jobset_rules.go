@@ -35,12 +35,13 @@ func (s *situation) jobSetChildren() []Child {
 
 // attemptJobSets decides about the current attempt's JobSet.
 var attemptJobSets = []rule[*Child]{
-	{name: "Terminal", when: func(s *situation) bool { return s.terminal() && !s.live() }, then: (*situation).keepJobSet},
+	{name: "Terminal", when: func(s *situation) bool { return s.terminal() && !s.live() && !s.startedAgain() }, then: (*situation).keepJobSet},
 	{name: "NotRemembered", when: func(s *situation) bool { return s.was.Attempt < s.attempt.number && s.attempt.ran() }, then: (*situation).keepJobSet},
 	{name: "StopDue", when: func(s *situation) bool { return s.live() && !s.attempt.finished() && s.stopDue() }, then: (*situation).suspendJobSet,
 		why: func(s *situation) string { return s.yield.forPeople() }},
 	{name: "Live", when: (*situation).live, then: (*situation).keepJobSet},
 	{name: "GivenUp", when: func(s *situation) bool { return s.forced(s.attempt.number) }, then: nothing[*Child]},
+	{name: "StartedAgain", when: (*situation).startedAgain, then: (*situation).suspendJobSet},
 	{name: "StartsNow", when: (*situation).startsNow, then: (*situation).startJobSet},
 	{name: "ClaimedAndWaits", when: func(s *situation) bool { return s.unstarted() && s.mayStart() }, then: (*situation).keepJobSet},
 	{name: "NeverStarted", when: func(s *situation) bool { return !s.attempt.ran() }, then: nothing[*Child]},
@@ -88,7 +89,7 @@ func (s *situation) startJobSet() *Child {
 }
 
 func (s *situation) suspendJobSet() *Child {
-	if s.next.Yield != nil && s.next.Yield.SuspendedAt == nil {
+	if s.live() && s.next.Yield != nil && s.next.Yield.SuspendedAt == nil {
 		at := metav1.NewTime(s.Now.UTC())
 		s.next.Yield.SuspendedAt = &at
 	}
@@ -108,6 +109,9 @@ func (s *situation) olderJobSet(a *attempt) *Child {
 		if !a.finished() && !a.jobset.suspended() {
 			child.Set = []Field{{Path: []string{"spec", "suspend"}, Value: true}}
 		}
+		return child
+	}
+	if a.ran() && s.was.Attempt < a.number {
 		return child
 	}
 	newest := len(s.older) > 0 && s.older[0] == a

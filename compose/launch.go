@@ -38,7 +38,7 @@ var launches = []rule[launch]{
 	{name: "Terminal", when: (*situation).terminal, then: waits("")},
 	{name: "Deleted", when: func(s *situation) bool { return s.deleting }, then: waits("")},
 	{name: "Suspended", when: func(s *situation) bool { return s.spec.Suspend }, then: waits(v1beta1.ReasonPaused)},
-	{name: "AttemptNotEnded", when: func(s *situation) bool { return !s.ended() }, then: waits("")},
+	{name: "AttemptNotEnded", when: func(s *situation) bool { return !s.ended() || s.runsThough() }, then: waits("")},
 	{name: "VerdictPending", when: func(s *situation) bool { return !s.judged() }, then: waits(v1beta1.ReasonVerdictPending)},
 	{name: "EndsHere", when: (*situation).endsHere, then: waits("")},
 	{name: "EndNotRemembered", when: func(s *situation) bool { return s.attempt != nil && !s.endStands() }, then: (*situation).launchSoon},
@@ -63,7 +63,7 @@ func releases(reason, message string) func(*situation) launch {
 
 // endsHere: the verdict makes the job Succeeded or Failed.
 func (s *situation) endsHere() bool {
-	return s.attempt != nil && (s.next.LastEnd.Outcome == v1beta1.OutcomeFinished || s.budgetSpent() || s.restoreFailing())
+	return s.attempt != nil && s.judged() && (s.next.LastEnd.Outcome == v1beta1.OutcomeFinished || s.budgetSpent() || s.restoreFailing())
 }
 
 // admissionGoes: Kueue takes the admission back, or someone deletes it.

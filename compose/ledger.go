@@ -146,11 +146,8 @@ func (s *situation) noteRecords(everything bool) {
 		entry.AcknowledgedAt = timePtr(*p.Yield.AcknowledgedAt)
 	}
 	committed, at := entry.RestoredStep, time.Time{}
-	for i := range s.Catalog.Manifests {
-		m := &s.Catalog.Manifests[i]
-		if m.Attempt == s.attempt.number && m.Defect == nil && m.Incomplete == "" && m.Step >= committed {
-			committed, at = m.Step, m.CommittedAt
-		}
+	if m := s.newestCommit(s.attempt.number); m != nil && m.Step >= committed {
+		committed, at = m.Step, m.CommittedAt
 	}
 	if !at.IsZero() {
 		step := committed

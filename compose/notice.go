@@ -53,17 +53,18 @@ func (s *situation) acknowledged() bool {
 }
 
 // leader is index 0 of job 0 of the trainer's replicatedJob.
-func (s *situation) leader() *Pod {
+func (s *situation) leader() (leader *Pod) {
 	for i := range s.LeaderPods {
 		p := &s.LeaderPods[i]
 		if p.Meta.Labels[v1beta1.LabelAttempt] != number(s.attempt.number) || p.Meta.DeletionTimestamp != nil {
 			continue
 		}
-		if p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
-			return p
+		ended := p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+		if !ended && (leader == nil || p.Meta.Name < leader.Meta.Name) {
+			leader = p
 		}
 	}
-	return nil
+	return leader
 }
 
 // given is how often the leader pod was told of this yield.

@@ -2,6 +2,7 @@ package compose
 
 import (
 	"fmt"
+	"slices"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 
@@ -31,7 +32,7 @@ var phases = []rule[standing]{
 	{name: "RestoreFailing", when: func(s *situation) bool { return !s.deleting && s.restoreFailing() }, then: (*situation).restoreMessage},
 	{name: "AttemptsExhausted", when: func(s *situation) bool { return s.launch.reason == v1beta1.ReasonAttemptsExhausted }, then: at(v1beta1.PhaseFailed, v1beta1.ReasonAttemptsExhausted, fmt.Sprintf("attempt %d was the last that names have room for", maxAttempt))},
 	{name: "Yielding", when: func(s *situation) bool { return s.live() && s.yield != nil }, then: (*situation).yielding},
-	{name: "OlderAttemptRuns", when: (*situation).olderRuns, then: at(v1beta1.PhaseDraining, v1beta1.ReasonJobSetStarting, "an older attempt has not ended")},
+	{name: "RunsThoughEnded", when: (*situation).runsThough, then: at(v1beta1.PhaseDraining, v1beta1.ReasonJobSetStarting, "an attempt runs that had ended; it is stopped")},
 	{name: "Deleted", when: func(s *situation) bool { return s.deleting }, then: at(v1beta1.PhaseDraining, string(v1beta1.CauseDeleted), "the quota is given back")},
 	{name: "GoesBack", when: (*situation).releasing, then: (*situation).releasingStanding},
 	{name: "GivenUp", when: (*situation).leftoverHoldsQuota, then: (*situation).givenUpStanding},
@@ -101,13 +102,14 @@ func (s *situation) ending() standing {
 	return standing{phase: v1beta1.PhaseDraining, reason: v1beta1.ReasonVerdictPending, message: fmt.Sprintf("attempt %d ended; pods of it are left", s.attempt.number)}
 }
 
-func (s *situation) olderRuns() bool {
-	for _, a := range s.older {
-		if a.ran() && !a.drained() && !s.forced(a.number) {
-			return true
-		}
-	}
-	return false
+// runsThough reports whether an attempt runs that must not: an older one, or one
+// that had ended and that somebody started again.
+func (s *situation) runsThough() bool {
+	return s.startedAgain() || slices.ContainsFunc(s.older, func(a *attempt) bool { return a.ran() && !a.drained() && !s.forced(a.number) })
+}
+
+func (s *situation) startedAgain() bool {
+	return s.attempt.ran() && s.ended() && !s.forced(s.attempt.number) && !s.attempt.finished() && !s.attempt.jobset.suspended()
 }
 
 // releasing: nothing runs by what the Jobs show, and the quota still has to go.

@@ -27,7 +27,7 @@ func onHold(message string) func(*situation) *release {
 // Requeued=False back by its exact reason, so an eviction's own reason is kept.
 var releaseRules = []rule[*release]{
 	{name: "NoQuota", when: func(s *situation) bool { return !s.workload.reserved() }, then: nothing[*release]},
-	{name: "AttemptNotEnded", when: func(s *situation) bool { return s.live() || s.mightStart() }, then: nothing[*release]},
+	{name: "AttemptNotEnded", when: func(s *situation) bool { return !s.ended() || s.mightStart() || s.runsThough() }, then: nothing[*release]},
 	{name: "Deleted", when: func(s *situation) bool { return s.deleting }, then: onHold("the ResumableTrainingJob is being deleted")},
 	{name: "Terminal", when: (*situation).terminal, then: nothing[*release]},
 	{name: "EndsHere", when: (*situation).endsHere, then: nothing[*release]},
@@ -89,7 +89,7 @@ func releaseEvicted(requeued string) func(*situation) *release {
 // what a Workload of an earlier number still holds.
 func (s *situation) releasePatch() *Patch {
 	for _, w := range s.leftover {
-		if w.reserved() && !s.live() {
+		if w.reserved() && s.ended() && !s.runsThough() {
 			s.decision.Rules = append(s.decision.Rules, Match{Table: "release", Rule: "LeftoverWorkload", Why: w.Meta.Name})
 			return s.release(w, &release{reason: kueue.WorkloadOnHold, message: "another Workload took its place"})
 		}

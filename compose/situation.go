@@ -127,6 +127,10 @@ func (s *situation) gatherAttempts() {
 		}
 	}
 	slices.SortFunc(s.older, func(a, b *attempt) int { return cmp.Compare(b.number, a.number) })
+	s.gatherJobs()
+}
+
+func (s *situation) gatherJobs() {
 	for i := range s.Jobs {
 		n := attemptNumber(s.Parent.Name, s.Jobs[i].Meta.Labels["jobset.sigs.k8s.io/jobset-name"])
 		if s.attempt != nil && n == s.attempt.number {
@@ -138,6 +142,9 @@ func (s *situation) gatherAttempts() {
 				a.jobs = append(a.jobs, &s.Jobs[i])
 			}
 		}
+	}
+	if s.attempt != nil {
+		slices.SortFunc(s.attempt.jobs, func(a, b *Job) int { return strings.Compare(a.Meta.Name, b.Meta.Name) })
 	}
 }
 

@@ -51,7 +51,7 @@ func decide(o *Observation, deleting bool) *Decision {
 
 // letsGo: nothing runs and no quota is held.
 func (s *situation) letsGo() bool {
-	if s.live() || s.unstarted() || s.olderRuns() || s.workload.reserved() {
+	if !s.ended() || s.mightStart() || s.runsThough() || s.workload.reserved() {
 		return false
 	}
 	for _, w := range s.leftover {

@@ -73,10 +73,10 @@ func (s *situation) evictionCause() v1beta1.YieldCause {
 	switch reason := s.evictionReason(); {
 	case isDeactivation(reason):
 		return v1beta1.CauseDeactivated
-	case reason == "":
+	case !isReason(reason):
 		return v1beta1.CauseAdmissionLost
 	default:
-		return v1beta1.YieldCause(clip(reason, maxCause))
+		return v1beta1.YieldCause(reason)
 	}
 }
 

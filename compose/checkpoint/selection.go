@@ -89,6 +89,11 @@ func Select(s *Snapshot, q Query) Choice {
 				}
 			}
 		}
+		// What is wrong with it says more than where it stands, and stays true once
+		// the branch went on without it.
+		if fault, why := condemned(s, q, m); fault != "" {
+			reason, message = fault, why
+		}
 		c.PassedOver = append(c.PassedOver, PassedOver{
 			ID: m.ID, Attempt: m.Attempt, Step: m.Step, Reason: reason, Message: clip(message, maxMessage),
 		})
