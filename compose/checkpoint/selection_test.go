@@ -232,7 +232,7 @@ func TestSelectFollowsTheNewestBranch(t *testing.T) {
 				save(1, 100), incomplete(save(1, 300)), save(2, 300),
 			},
 			selected: id(2, 300),
-			passed:   []string{id(1, 300) + " OtherBranch"},
+			passed:   []string{id(1, 300) + " Incomplete"},
 		},
 	})
 }
