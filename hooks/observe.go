@@ -3,6 +3,7 @@ package hooks
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -85,11 +86,26 @@ func decodeKind[T any](from source, kind string, into *[]T, common func(*T) *com
 	for place, raw := range from.objects.Kind(kind) {
 		list = append(list, *new(T))
 		object := &list[len(list)-1]
-		if err := decode(raw, object); err != nil {
+		err := decode(raw, object)
+		if err == nil {
+			err = checkPlace(place, &common(object).Meta)
+		}
+		if err != nil {
 			return &contract.Error{Field: from.field + "[" + strconv.Quote(kind) + "][" + strconv.Quote(place) + "]", Reason: err.Error()}
 		}
 		common(object).Raw = raw
 	}
 	*into = list
+	return nil
+}
+
+// checkPlace refuses an object that is not the one that its key names.
+func checkPlace(place string, m *compose.Meta) error {
+	switch {
+	case m.Name == "":
+		return errors.New("metadata.name: missing")
+	case place != contract.ObjectKey(m.Namespace, m.Name):
+		return fmt.Errorf("is %s by its metadata; hooks are called in version v2, in which keys are namespace/name", contract.ObjectKey(m.Namespace, m.Name))
+	}
 	return nil
 }

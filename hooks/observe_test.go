@@ -45,7 +45,7 @@ func TestObserveTakesWhatIsThere(t *testing.T) {
 func TestObserveLeavesOutWhatItDoesNotKnow(t *testing.T) {
 	r := running(t).Request
 	r.Children.Set("Service.v1", "team-a/x", json.RawMessage(`{"spec":"whatever"}`))
-	r.Children.Set("ConfigMap.v1", "team-a/other", json.RawMessage(`{"metadata":{"name":"other"},"data":{}}`))
+	r.Children.Set("ConfigMap.v1", "team-a/other", json.RawMessage(`{"metadata":{"namespace":"team-a","name":"other"},"data":{}}`))
 	r.Related.Set("LocalQueue.kueue.x-k8s.io/v1beta1", "team-a/old", json.RawMessage(`{"spec":7}`))
 	o, err := hooks.Observe(r)
 	if err != nil {
@@ -75,6 +75,18 @@ func TestObserveNamesWhatIsMalformed(t *testing.T) {
 				r.Children.Set("Workload.kueue.x-k8s.io/v1beta2", "team-a/bad", json.RawMessage(`{"status":{"conditions":[{"type":"A"},{"type":7}]}}`))
 			},
 			`children["Workload.kueue.x-k8s.io/v1beta2"]["team-a/bad"]: status.conditions[1].type: want string, got number`,
+		},
+		"an object without a name": {
+			func(r *contract.SyncRequest) {
+				r.Related.Set("Job.batch/v1", "team-a/bad", json.RawMessage(`{"metadata":{}}`))
+			},
+			`related["Job.batch/v1"]["team-a/bad"]: metadata.name: missing`,
+		},
+		"keys of version v1": {
+			func(r *contract.SyncRequest) {
+				r.Related.Set("Job.batch/v1", "one", json.RawMessage(`{"metadata":{"namespace":"team-a","name":"one"}}`))
+			},
+			`related["Job.batch/v1"]["one"]: is team-a/one by its metadata; hooks are called in version v2, in which keys are namespace/name`,
 		},
 		"the parent's template": {
 			func(r *contract.SyncRequest) {
