@@ -66,10 +66,11 @@ func (s *situation) mirror(now standing) {
 			transition = true
 		}
 	}
-	if transition || s.was.Workers == "" {
+	if transition {
 		s.next.Workers = s.workers()
 	}
-	if transition || s.next.Checkpoint.Latest == nil && s.was.Checkpoint.Latest == nil {
+	// The first checkpoint is news; of those of a draining attempt its end tells.
+	if transition || s.next.Checkpoint.Latest == nil && s.yield == nil {
 		s.recordCheckpoint()
 	}
 	s.noteRecords(transition)
@@ -100,7 +101,7 @@ func (s *situation) progress() *v1beta1.ProgressStatus {
 
 // workers is ready and wanted pods of the current attempt.
 func (s *situation) workers() string {
-	if !s.live() {
+	if !s.live() && !s.claimedButIdle() {
 		return ""
 	}
 	var wanted int32
