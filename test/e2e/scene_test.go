@@ -37,6 +37,7 @@ func newScene(t *testing.T, gpus int) *scene {
 func newSceneIn(t *testing.T, o harness.QueueOptions) *scene {
 	t.Helper()
 	name := strings.ToLower(camel.ReplaceAllString(strings.TrimPrefix(t.Name(), "Test"), "$1-$2"))
+	name = strings.ReplaceAll(name, "/", "-")
 	if len(name) > 45 {
 		name = name[:45]
 	}
