@@ -1,0 +1,116 @@
+// Command run runs the end-to-end suites: it shows each test as it ends, all
+// that a failed one said, and ends with one line of figures. See ../README.md.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	// timeout is for one package.
+	timeout = "40m"
+	// parallel is how many tests of a package run at once: they mostly wait.
+	parallel = "6"
+)
+
+// packages have end-to-end tests of this module. The first one is what a suite
+// is chosen from.
+var packages = []string{"./test/e2e", "./test/e2e/api", "./test/cluster", "./metacontroller/applier"}
+
+func main() {
+	suite := flag.String("suite", "", "regular expression of test names; empty: all")
+	runner := flag.String("runner", "embedded", "who runs the hooks: embedded or metacontroller")
+	metacontroller := flag.String("metacontroller", "", "path of the metacontroller binary")
+	node := flag.String("node", "process", "kind of node: process or kubelet")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code, err := e2e(ctx, *suite, *runner, *metacontroller, *node)
+	stop()
+	if err != nil {
+		fmt.Println("e2e: failed:", err)
+		os.Exit(1)
+	}
+	os.Exit(code)
+}
+
+func e2e(ctx context.Context, suite, runner, metacontroller, node string) (int, error) {
+	env := os.Environ()
+	chosen := packages
+	if suite != "" {
+		chosen = packages[:1]
+	}
+	switch node {
+	case "process":
+	case "kubelet":
+		return 0, errors.New("NODE=kubelet: suites on a real kubelet are not there yet; use NODE=process")
+	default:
+		return 0, fmt.Errorf("NODE=%s: must be process or kubelet", node)
+	}
+	switch runner {
+	case "embedded":
+	case "metacontroller":
+		if metacontroller == "" {
+			fmt.Println("e2e: skipped: RUNNER=metacontroller needs METACONTROLLER=PATH, a metacontroller 4.17 binary " +
+				"(`go build ./pkg/cmd/metacontroller` in a checkout of it)")
+			return 0, nil
+		}
+		path, err := filepath.Abs(metacontroller)
+		if err != nil {
+			return 0, err
+		}
+		if _, err := exec.LookPath(path); err != nil {
+			return 0, fmt.Errorf("METACONTROLLER: %w", err)
+		}
+		env, chosen = append(env, "E2E_METACONTROLLER="+path), packages[:1]
+	default:
+		return 0, fmt.Errorf("RUNNER=%s: must be embedded or metacontroller", runner)
+	}
+
+	args := []string{"test", "-json", "-tags", "e2e", "-count", "1", "-p", "1", "-timeout", timeout, "-parallel", parallel}
+	if suite != "" {
+		args = append(args, "-run", suite)
+	}
+	cmd := exec.CommandContext(ctx, "go", append(args, chosen...)...)
+	cmd.Env, cmd.Stderr = env, os.Stderr
+	// The tests take their clusters down before they end.
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = time.Minute
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return 0, err
+	}
+	begun := time.Now()
+	if err := cmd.Start(); err != nil {
+		return 0, err
+	}
+	r := newReport(os.Stdout)
+	readErr := r.read(out)
+	waitErr := cmd.Wait()
+	switch {
+	case ctx.Err() != nil:
+		return 0, errors.New("interrupted")
+	case readErr != nil:
+		return 0, readErr
+	case waitErr != nil && r.failed == 0:
+		return 0, waitErr
+	case r.passed == 0 && r.failed == 0:
+		return 0, fmt.Errorf("no test has a name like %q", suite)
+	}
+	verdict, code := "ok", 0
+	if r.failed > 0 {
+		verdict, code = "failed", 1
+		fmt.Println("failed:", strings.Join(r.failures, ", "))
+	}
+	fmt.Printf("e2e: %s %d passed, %d failed, %d skipped, %.0f s\n", verdict, r.passed, r.failed, r.skipped, time.Since(begun).Seconds())
+	return code, nil
+}
