@@ -74,9 +74,9 @@ func isReason(text string) bool {
 func (s *situation) controlChild() *Child {
 	return first(s, "control-document", []rule[*Child]{
 		{name: "DeletedWithoutDocument", when: func(s *situation) bool { return s.deleting && s.Control == nil }, then: nothing[*Child]},
-		{name: "Terminal", when: func(s *situation) bool { return s.terminal() }, then: (*situation).controlAsObserved},
 		{name: "YieldAsked", when: func(s *situation) bool { return s.live() && s.yield != nil }, then: (*situation).controlWithYield,
 			why: func(s *situation) string { return string(s.yield.cause) }},
+		{name: "Terminal", when: (*situation).terminal, then: (*situation).controlAsObserved},
 		{name: "Exists", when: func(s *situation) bool { return s.Control != nil }, then: (*situation).controlAsObserved},
 		{name: "BeforeTheFirstLaunch", when: func(s *situation) bool { return s.launch.wanted != nil || s.live() || s.unstarted() }, then: (*situation).newControl},
 		{name: "NotNeeded", when: always, then: nothing[*Child]},

@@ -4,13 +4,13 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 
 	"rtj.dev/rtj/api/v1beta1"
 )
 
 // ends: whether the current attempt has ended.
 var ends = []rule[bool]{
-	{name: "GivenUp", when: func(s *situation) bool { return s.forced(s.attempt.number) }, then: yes},
 	{name: "WithdrawnBeforeItStarted", when: func(s *situation) bool { return s.unstarted() && !s.mayStart() }, then: yes},
 	{name: "NeverStarted", when: (*situation).unstarted, then: no},
 	{name: "JobSetGone", when: func(s *situation) bool { return s.attempt.jobset == nil && s.attempt.drained() }, then: yes},
@@ -31,11 +31,6 @@ func (s *situation) endAttempt() {
 		return
 	}
 	at := metav1.NewTime(s.Now.UTC())
-	for _, f := range s.was.Forced {
-		if f.Attempt == s.attempt.number {
-			at = f.At
-		}
-	}
 	s.next.LastEnd = &v1beta1.AttemptEnd{Attempt: s.attempt.number, At: at, ObservedBy: clip(s.Observer, maxObserver)}
 	if entry := s.ledgerEntry(s.attempt.number); entry != nil {
 		entry.StoppedAt = timePtr(at.Time)
@@ -88,7 +83,6 @@ func (s *situation) forceNumber(n int32) {
 	}
 	s.next.Forced = forced
 	if !s.terminal() {
-		s.givesUp = true
 		s.next.WorkloadNumber++
 	}
 }
@@ -100,8 +94,32 @@ func (s *situation) forceLingering(waits bool) {
 	if !waits || s.attempt == nil || s.was.LastEnd == nil || s.was.LastEnd.Attempt != s.attempt.number {
 		return
 	}
-	if s.forced(s.attempt.number) || !s.overdue(s.was.LastEnd.At.Time) {
-		return
+	if !s.forced(s.attempt.number) && s.overdue(s.listWantedSince()) {
+		s.forceNumber(s.attempt.number)
 	}
-	s.forceNumber(s.attempt.number)
+}
+
+// listWantedSince is the latest event that can have made a write wanted which
+// relies on the LIST. A job that was paused or in the queue for an hour has not
+// waited for its pods that long.
+func (s *situation) listWantedSince() time.Time {
+	since := s.was.LastEnd.At.Time
+	later := func(t time.Time) {
+		if t.After(since) {
+			since = t
+		}
+	}
+	later(s.reservation.ReservedAt.Time)
+	if s.workload != nil {
+		for _, kind := range []string{kueue.WorkloadAdmitted, kueue.WorkloadEvicted} {
+			later(s.workload.condition(kind).LastTransitionTime.Time)
+		}
+	}
+	if s.prepared != nil {
+		later(s.prepared.Meta.CreationTimestamp.Time)
+	}
+	if s.was.Hold != nil {
+		later(s.was.Hold.Since.Time)
+	}
+	return since
 }

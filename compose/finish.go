@@ -11,6 +11,7 @@ import (
 var finishes = []rule[string]{
 	{name: "NotOver", when: func(s *situation) bool { return !s.terminal() || s.deleting }, then: nothing[string]},
 	{name: "NoWorkload", when: func(s *situation) bool { return s.workload == nil || s.workload.finished() }, then: nothing[string]},
+	{name: "AttemptNotEnded", when: func(s *situation) bool { return !s.ended() || s.runsThough() }, then: nothing[string]},
 	{name: "Succeeded", when: func(s *situation) bool { return s.was.Phase == v1beta1.PhaseSucceeded }, then: func(*situation) string { return kueue.WorkloadFinishedReasonSucceeded }},
 	{name: "Failed", when: always, then: func(*situation) string { return kueue.WorkloadFinishedReasonFailed }},
 }

@@ -125,11 +125,20 @@ func (s *situation) unusable(reason, message string) launch {
 	due := s.usableSince().Add(unusableAfter)
 	if s.Now.Before(due) {
 		s.wakeAt(due)
-		s.wantCatalogAgain(5 * time.Second)
 	} else {
 		s.hold(reason, message)
 	}
 	return launch{reason: reason, message: message}
+}
+
+// unusableYet is unusable for a reason that another reading of the store may take
+// away.
+func (s *situation) unusableYet(reason, message string) launch {
+	l := s.unusable(reason, message)
+	if !s.holding() {
+		s.wantCatalogAgain(pollUnusable)
+	}
+	return l
 }
 
 // unusableAtOnce gives the admission back without waiting for it to become usable.
@@ -139,13 +148,13 @@ func (s *situation) unusableAtOnce(err error) launch {
 }
 
 func (s *situation) launchStoreUnreadable() launch {
-	l := s.unusable(string(s.Catalog.Failure.Kind), s.Catalog.Failure.Message)
+	l := s.unusableYet(string(s.Catalog.Failure.Kind), s.Catalog.Failure.Message)
 	l.keep = true
 	return l
 }
 
 func (s *situation) launchNoneFits() launch {
-	return s.unusable(v1beta1.ReasonNoCompatibleCheckpoint, s.noneFitsMessage())
+	return s.unusableYet(v1beta1.ReasonNoCompatibleCheckpoint, s.noneFitsMessage())
 }
 
 func (s *situation) exhausted() bool { return s.nextNumber() > maxAttempt }

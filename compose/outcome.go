@@ -116,8 +116,8 @@ func (s *situation) verdictWaits() {
 	since := s.next.LastEnd.At.Time
 	if s.Now.Before(since.Add(unusableAfter)) {
 		s.wakeAt(since.Add(unusableAfter))
-		s.wakeAfter(5 * time.Second)
-		s.wantCatalogAgain(5 * time.Second)
+		s.wakeAfter(pollUnusable)
+		s.wantCatalogAgain(pollUnusable)
 		return
 	}
 	if s.holding() {
@@ -151,6 +151,8 @@ func (s *situation) outcomeMessage(o v1beta1.Outcome) string {
 		return text
 	}
 	switch {
+	case !s.started() && s.holdsClaim():
+		return "never started: the startup deadline came first"
 	case !s.started():
 		return "never started: its admission was lost before"
 	case o == v1beta1.OutcomeYielded && s.yield != nil:

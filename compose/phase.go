@@ -30,14 +30,14 @@ var phases = []rule[standing]{
 	}, then: (*situation).succeeded},
 	{name: "FailureBudgetSpent", when: func(s *situation) bool { return !s.deleting && s.budgetSpent() }, then: (*situation).budgetMessage},
 	{name: "RestoreFailing", when: func(s *situation) bool { return !s.deleting && s.restoreFailing() }, then: (*situation).restoreMessage},
-	{name: "AttemptsExhausted", when: func(s *situation) bool { return s.launch.reason == v1beta1.ReasonAttemptsExhausted }, then: at(v1beta1.PhaseFailed, v1beta1.ReasonAttemptsExhausted, fmt.Sprintf("attempt %d was the last that names have room for", maxAttempt))},
+	{name: "AttemptsExhausted", when: func(s *situation) bool { return s.launch.reason == v1beta1.ReasonAttemptsExhausted }, then: (*situation).exhaustedStanding},
 	{name: "Yielding", when: func(s *situation) bool { return s.live() && s.yield != nil }, then: (*situation).yielding},
-	{name: "RunsThoughEnded", when: (*situation).runsThough, then: at(v1beta1.PhaseDraining, v1beta1.ReasonJobSetStarting, "an attempt runs that had ended; it is stopped")},
+	{name: "RunsThoughEnded", when: (*situation).runsThough, then: at(v1beta1.PhaseDraining, string(v1beta1.CauseAdmissionLost), "an attempt runs that had ended; it is stopped")},
 	{name: "Deleted", when: func(s *situation) bool { return s.deleting }, then: at(v1beta1.PhaseDraining, string(v1beta1.CauseDeleted), "the quota is given back")},
 	{name: "GoesBack", when: (*situation).releasing, then: (*situation).releasingStanding},
 	{name: "GivenUp", when: (*situation).leftoverHoldsQuota, then: (*situation).givenUpStanding},
 	{name: "Paused", when: func(s *situation) bool { return s.spec.Suspend && !s.live() }, then: at(v1beta1.PhasePaused, v1beta1.ReasonPaused, "suspended; nothing runs and no quota is held; set spec.suspend to false to go on")},
-	{name: "Ends", when: func(s *situation) bool { return s.live() && s.attempt.finished() }, then: (*situation).ending},
+	{name: "Ends", when: func(s *situation) bool { return !s.ended() && (s.attempt.finished() || s.attempt.jobset == nil) }, then: (*situation).ending},
 	{name: "Trains", when: func(s *situation) bool { return s.live() && s.trains() }, then: (*situation).training},
 	{name: "Restores", when: func(s *situation) bool { return s.live() && s.attempt.allReady() }, then: (*situation).restoring},
 	{name: "PodsNotReady", when: (*situation).live, then: (*situation).podsNotReady},
@@ -95,6 +95,11 @@ func (s *situation) yielding() standing {
 		message += "; its workers were stopped"
 	}
 	return standing{phase: v1beta1.PhaseDraining, reason: string(s.yield.cause), message: message}
+}
+
+func (s *situation) exhaustedStanding() standing {
+	return standing{phase: v1beta1.PhaseFailed, reason: v1beta1.ReasonAttemptsExhausted, stalled: true,
+		message: fmt.Sprintf("attempt %d was the last that names have room for; create another job", maxAttempt)}
 }
 
 // ending: the attempt ended by itself, and pods of it are left.

@@ -14,10 +14,13 @@ const (
 	// mirrorPeriod is how often progress is mirrored into status.
 	mirrorPeriod = time.Minute
 	// pollRunning, pollRestoring and pollDraining are how often the store is read
-	// while an attempt runs.
+	// while an attempt runs or drains.
 	pollRunning   = 30 * time.Second
 	pollRestoring = 2 * time.Second
 	pollDraining  = time.Second
+	// pollUnusable is how often it is read while quota is held that only the store
+	// keeps from being used.
+	pollUnusable = 5 * time.Second
 )
 
 // watchStore asks for the readings that a running attempt needs.

@@ -173,7 +173,6 @@ var queueRules = []rule[*release]{
 		return s.terminal() || s.deleting || s.spec.Suspend || s.workload.finished() || !s.workload.active() || s.workload.Meta.DeletionTimestamp != nil
 	}, then: nothing[*release]},
 	{name: "AttemptNotEnded", when: func(s *situation) bool { return !s.ended() || s.endsHere() }, then: nothing[*release]},
-	{name: "GivenUp", when: func(s *situation) bool { return s.givesUp }, then: nothing[*release]},
 	{name: "QueueStopped", when: func(s *situation) bool { return !s.queuesActive() }, then: nothing[*release]},
 	{name: "OnHold", when: func(s *situation) bool { return s.holdStands() && !s.onHold() }, then: func(s *situation) *release {
 		return &release{reason: kueue.WorkloadOnHold, message: clip(s.next.Hold.Reason+": "+s.next.Hold.Message, 1024)}

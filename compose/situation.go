@@ -44,8 +44,6 @@ type situation struct {
 	// document is the observed control document of any attempt.
 	document *controlDocument
 
-	// givesUp reports that an attempt is given up now; status has to say so first.
-	givesUp bool
 	// launch is what the launch table decided.
 	launch launch
 	// asked caches the choice of a checkpoint.

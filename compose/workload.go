@@ -34,7 +34,6 @@ var workloads = []rule[*Child]{
 	{name: "HoldsQuota", when: func(s *situation) bool { return s.workload.reserved() }, then: (*situation).reservedWorkload},
 	{name: "Deleted", when: func(s *situation) bool { return s.deleting }, then: nothing[*Child]},
 	{name: "Paused", when: func(s *situation) bool { return s.spec.Suspend && !s.live() && s.judged() }, then: nothing[*Child]},
-	{name: "GivenUp", when: func(s *situation) bool { return s.givesUp }, then: (*situation).workloadAsObserved},
 	{name: "FinishedByOthers", when: func(s *situation) bool {
 		return s.workload != nil && s.workload.finished() && s.judged() && !s.endsHere()
 	}, then: nothing[*Child]},
