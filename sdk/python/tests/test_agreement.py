@@ -174,6 +174,15 @@ def test_a_dead_rank_0_makes_the_others_leave_with_76(world: World) -> None:
     assert ended(ranks[1]).code == 76
 
 
+def test_a_rank_that_never_met_rank_0_leaves_with_76(world: World) -> None:
+    world.begin(1, world_size=2)
+    alone = world.start_one("lockstep.py", 1, ENDLESS)
+    world.give_notice()
+    result = ended(alone)
+    assert result.code == 76
+    assert "rank 0 is gone" in result.output
+
+
 def test_an_exception_on_one_rank_is_recorded_and_ends_the_job(world: World) -> None:
     world.begin(1, world_size=2)
     ranks = world.start_ranks("lockstep.py", ENDLESS, RAISE_AT="5", RAISING="1,0")

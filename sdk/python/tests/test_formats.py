@@ -189,6 +189,14 @@ def test_times_are_read_as_go_writes_them(text: str, at: float) -> None:
     assert formats.seconds(text, "t") == pytest.approx(at, abs=1e-9)
 
 
+@pytest.mark.parametrize(
+    ("at", "text"),
+    [(10.0, "1970-01-01T00:00:10Z"), (10.25, "1970-01-01T00:00:10.250Z"), (9.9996, "1970-01-01T00:00:10Z")],
+)
+def test_times_are_written_to_the_millisecond(at: float, text: str) -> None:
+    assert formats.timestamp(at) == text
+
+
 @pytest.mark.parametrize("text", ["", "yesterday", "2026-03-01", "2026-03-01T10:00:00"])
 def test_a_time_without_zone_or_sense_is_refused(text: str) -> None:
     with pytest.raises(FormatError, match="is not an RFC 3339 time"):

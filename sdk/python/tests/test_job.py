@@ -196,6 +196,16 @@ def test_checkpoints_of_which_none_fits_are_not_silently_ignored(tmp_path: Path)
     assert run(tmp_path, again.format(", on_none='fresh'"), RTJ_IDENTITY=changed).stdout == "2 None\n"
 
 
+def test_an_earlier_checkpoint_can_be_asked_for(tmp_path: Path) -> None:
+    train = "job = rtj.start(store='runs', name='run'); s = job.restore(state()); job.step(state=s); job.finish()"
+    run(tmp_path, train)
+    run(tmp_path, train)
+    (first, second) = sorted(path.stem for path in (tmp_path / "runs/local/run/local/manifests").iterdir())
+    shown = "job = rtj.start(store='runs', name='run'); print(job.restored_from, job.steps)"
+    assert run(tmp_path, shown).stdout == f"{second} 2\n"
+    assert run(tmp_path, shown, RTJ_RESTORE=first).stdout == f"{first} 1\n"
+
+
 def test_training_goes_on_when_a_periodic_save_fails(tmp_path: Path) -> None:
     program = """
 from rtj.stores.folder import FolderStore

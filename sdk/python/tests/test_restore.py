@@ -53,7 +53,7 @@ def everything(seed: int) -> dict[str, Any]:
             "scalar array": np.array(seed, dtype=np.int8),
             "empty": np.zeros((0, 3)),
             "names": np.array(["a", f"b{seed}"], dtype="<U4"),
-            "dates": np.array(["2026-01-01"], dtype="M8[D]") + seed,
+            "dates": np.array(["2026-01-01"], dtype="M8[D]") + np.timedelta64(seed, "D"),
             "fortran": np.asfortranarray(rng.normal(size=(4, 3))),
             "strided": rng.normal(size=(6, 6))[::2, 1::2],
             "layers": [{"w": rng.normal(size=2)}, {"w": rng.normal(size=2)}],

@@ -186,7 +186,7 @@ class TestWithRanks:
     def test_finished_is_0(self, world: World) -> None:
         result = ended(self.begin(world, arguments="5"))
         assert result.code == 0
-        assert "finished: finished at step 5: exit code 0" in result.output
+        assert "finished at step 5: exit code 0" in result.output
 
     def test_sigterm_becomes_a_committed_checkpoint_and_75(self, world: World) -> None:
         process = self.begin(world)

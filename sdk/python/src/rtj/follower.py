@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from rtj.coordinator import AGREEMENT_SECONDS
 from rtj.leader import RECONNECT_SECONDS, RECONNECT_SECONDS_YIELDING, keep_alive, refusal
 from rtj.session import Message, Session, line
 
@@ -101,6 +102,9 @@ class Follower:
                     connection.close()
             self._tick()
             now = time.monotonic()
+            if lost_at is None and self._yielding():
+                # Never met: from now on it is as if the connection had broken, with the time of an agreement.
+                lost_at = now + AGREEMENT_SECONDS - RECONNECT_SECONDS_YIELDING
             patience = RECONNECT_SECONDS_YIELDING if self._yielding() else RECONNECT_SECONDS
             if lost_at is not None and now - lost_at >= patience:
                 self._lost(why)

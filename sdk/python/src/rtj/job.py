@@ -78,6 +78,8 @@ def start(
 
     def select() -> lineage.Selection:
         selection = lineage.select(opened, env.run, env.identity, env.world_size, chosen)
+        if env.restore:
+            return lineage.Selection(selection.attempt, records.RestorePoint.of(env.restore))
         for reason in selection.passed_over:
             log.warning("passed over %s", reason)
         if selection.restore is None and selection.candidates and on_none == "fail":

@@ -85,7 +85,7 @@ class Rank:
             "rank": env.rank,
         }
         if env.managed:
-            self._continue(env.attempt, _restore_point(env.restore))
+            self._continue(env.attempt, records.RestorePoint.of(env.restore) if env.restore else None)
         if env.rank == 0:
             if not env.managed:
                 selection = select()
@@ -416,10 +416,3 @@ class Rank:
         if step <= first or now <= since:
             return None
         return round((step - first) / (now - since), 4)
-
-
-def _restore_point(text: str) -> records.RestorePoint | None:
-    if not text:
-        return None
-    id = keys.CheckpointID.parse(text)
-    return records.RestorePoint(text, id.attempt, id.step)

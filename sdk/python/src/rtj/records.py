@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rtj.formats import MESSAGE_LIMIT, Document, Layout, decode, encode, member
+from rtj.keys import CheckpointID
 
 FINISHED = "finished"
 YIELDED = "yielded"
@@ -22,6 +23,12 @@ class RestorePoint:
     checkpoint: str
     attempt: int
     step: int
+
+    @classmethod
+    def of(cls, checkpoint: str) -> RestorePoint:
+        """Return the restore point that a checkpoint id names. Raises FormatError."""
+        id = CheckpointID.parse(checkpoint)
+        return cls(checkpoint, id.attempt, id.step)
 
 
 @dataclass(frozen=True)

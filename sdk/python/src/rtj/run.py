@@ -159,7 +159,7 @@ class Supervisor:
         signal.set_wakeup_fd(write, warn_on_full_buffer=False)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
             signal.signal(number, lambda number, frame: self._signals.append(number))
-        self._run_dir = Path(tempfile.mkdtemp(prefix="rtj-run-"))
+        self._run_dir = _folder()
         try:
             if not self._start():
                 return EXIT_CANNOT_START
@@ -275,7 +275,7 @@ class Supervisor:
             return "it said nothing (not a rank, or rtj.start() was not reached)"
         if said.outcome == RUNNING:
             return f"no outcome was recorded; it was at step {said.step} or later"
-        return f"{said.outcome}: {said.message}"
+        return said.message
 
     def _verdict(self) -> int:
         said = outcome.recorded(self._run_dir)
@@ -295,11 +295,11 @@ def verdict(said: list[RankOutcome], children: list[Child], first_failure: Child
         return EXIT_NOT_SERVICED, _first(said, records.NOT_SERVICED)
     if said and outcomes == {records.YIELDED}:
         # A launcher may make an error of ranks that left; they know better.
-        return EXIT_YIELDED, f"yielded: {said[0].message}"
+        return EXIT_YIELDED, said[0].message
     if first_failure is not None:
         return _own(first_failure)
     if said and outcomes == {records.FINISHED}:
-        return EXIT_FINISHED, f"finished: {said[0].message}"
+        return EXIT_FINISHED, said[0].message
     if not said:
         return 0, "the program ended with 0 and did not use rtj"
     return 0, f"the program ended with 0, and {_first_other(said)}"
@@ -321,7 +321,7 @@ def _own(child: Child) -> tuple[int, str]:
 
 def _first(said: list[RankOutcome], wanted: str) -> str:
     found = next(o for o in said if o.outcome == wanted)
-    return f"rank {found.rank}: {found.outcome}: {found.message}"
+    return f"rank {found.rank}: {found.message}"
 
 
 def _first_other(said: list[RankOutcome]) -> str:
@@ -343,6 +343,14 @@ def _kill(child: Child, number: int) -> None:
         os.kill(child.pid, number)
     except ProcessLookupError:
         pass
+
+
+def _folder() -> Path:
+    """Return a new folder; in memory where the container's file system is read-only."""
+    try:
+        return Path(tempfile.mkdtemp(prefix="rtj-run-"))
+    except OSError:
+        return Path(tempfile.mkdtemp(prefix="rtj-run-", dir="/dev/shm"))
 
 
 def _free_ports(count: int) -> list[int]:
