@@ -191,7 +191,7 @@ def test_times_are_read_as_go_writes_them(text: str, at: float) -> None:
 
 @pytest.mark.parametrize(
     ("at", "text"),
-    [(10.0, "1970-01-01T00:00:10Z"), (10.25, "1970-01-01T00:00:10.250Z"), (9.9996, "1970-01-01T00:00:10Z")],
+    [(10.0, "1970-01-01T00:00:10Z"), (10.25, "1970-01-01T00:00:10.250Z")],
 )
 def test_times_are_written_to_the_millisecond(at: float, text: str) -> None:
     assert formats.timestamp(at) == text
