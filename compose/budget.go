@@ -165,17 +165,26 @@ func (s *situation) restoreFailing() bool {
 	if s.attempt == nil || !s.judged() || s.next.LastEnd.Outcome != v1beta1.OutcomeRestoreFailed {
 		return false
 	}
-	current := s.restorePoint(s.attempt)
-	other := slices.ContainsFunc(s.next.RestoreFailures, func(f v1beta1.RestoreFailure) bool {
-		return f.Checkpoint != current && f.Count >= restoreTries && !s.quarantined(f.Checkpoint)
-	})
-	if other {
+	if s.otherGivenUp() != "" {
 		return true
 	}
+	current := s.restorePoint(s.attempt)
 	tries := slices.ContainsFunc(s.next.RestoreFailures, func(f v1beta1.RestoreFailure) bool {
 		return f.Checkpoint == current && f.Count >= restoreTries
 	})
 	return tries && s.Catalog.Readable() && !s.quarantined(current) && s.choose().Selected == nil
+}
+
+// otherGivenUp is a checkpoint that was tried in vain before the one that the
+// attempt started from; empty when there is none.
+func (s *situation) otherGivenUp() string {
+	current := s.restorePoint(s.attempt)
+	for _, f := range s.next.RestoreFailures {
+		if f.Checkpoint != current && f.Count >= restoreTries && !s.quarantined(f.Checkpoint) {
+			return f.Checkpoint
+		}
+	}
+	return ""
 }
 
 func (s *situation) quarantined(id string) bool {

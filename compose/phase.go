@@ -84,9 +84,13 @@ func (s *situation) budgetMessage() standing {
 }
 
 func (s *situation) restoreMessage() standing {
+	what := fmt.Sprintf("checkpoint %s cannot be restored, and there is none before it", s.restorePoint(s.attempt))
+	if other := s.otherGivenUp(); other != "" {
+		what = fmt.Sprintf("checkpoint %s cannot be restored, nor %s, the one before", other, s.restorePoint(s.attempt))
+	}
 	return standing{phase: v1beta1.PhaseFailed, reason: v1beta1.ReasonRestoreFailing, stalled: true, message: clip(fmt.Sprintf(
-		"checkpoint %s cannot be restored, nor the one before; nothing was deleted or quarantined; the last failure, of attempt %d: %s",
-		s.restorePoint(s.attempt), s.attempt.number, s.outcomeMessage(v1beta1.OutcomeRestoreFailed)), 1024)}
+		"%s; nothing was deleted or quarantined; the last failure, of attempt %d: %s",
+		what, s.attempt.number, s.outcomeMessage(v1beta1.OutcomeRestoreFailed)), 1024)}
 }
 
 func (s *situation) yielding() standing {
