@@ -2,6 +2,7 @@ package hooks
 
 import (
 	"log/slog"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -13,32 +14,31 @@ import (
 // phase with its reason, and the rules that match now, each with the facts that
 // it read.
 func (h *Hooks) logChange(m *memory, o *compose.Observation, d *compose.Decision) {
-	now := make(map[string]string, len(d.Rules))
-	for _, match := range d.Rules {
-		now[match.Table] = match.Rule
-	}
 	m.mu.Lock()
 	before := m.said
-	m.said = now
+	same := slices.EqualFunc(before, d.Rules, func(a, b compose.Match) bool { return a.Table == b.Table && a.Rule == b.Rule })
+	if !same {
+		m.said = d.Rules
+	}
 	m.mu.Unlock()
-
+	if same {
+		return
+	}
 	var changed []any
 	for _, match := range d.Rules {
-		if before[match.Table] != match.Rule {
-			text := match.Rule
-			if match.Why != "" {
-				text += ": " + match.Why
-			}
-			changed = append(changed, slog.String(match.Table, text))
+		if ruleOf(before, match.Table) == match.Rule {
+			continue
 		}
-	}
-	for table, rule := range before {
-		if _, ok := now[table]; !ok && rule != "" {
-			changed = append(changed, slog.String(table, "none"))
+		text := match.Rule
+		if match.Why != "" {
+			text += ": " + match.Why
 		}
+		changed = append(changed, slog.String(match.Table, text))
 	}
-	if len(changed) == 0 {
-		return
+	for _, match := range before {
+		if ruleOf(d.Rules, match.Table) == "" {
+			changed = append(changed, slog.String(match.Table, "none"))
+		}
 	}
 	attributes := []any{"namespace", o.Parent.Namespace, "name", o.Parent.Name}
 	if s := d.Status; s != nil {
@@ -48,6 +48,16 @@ func (h *Hooks) logChange(m *memory, o *compose.Observation, d *compose.Decision
 		}
 	}
 	h.logger.Info("decided", append(attributes, slog.Group("rules", changed...))...)
+}
+
+// ruleOf is the rule of a table that matched; empty: none did.
+func ruleOf(rules []compose.Match, table string) string {
+	for i := range rules {
+		if rules[i].Table == table {
+			return rules[i].Rule
+		}
+	}
+	return ""
 }
 
 func readyCondition(conditions []metav1.Condition) *metav1.Condition {

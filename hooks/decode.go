@@ -92,6 +92,7 @@ var (
 	conditionType = reflect.TypeFor[compose.Condition]()
 	timeType      = reflect.TypeFor[metav1.Time]()
 	rawType       = reflect.TypeFor[json.RawMessage]()
+	stringsType   = reflect.TypeFor[map[string]string]()
 	unmarshaler   = reflect.TypeFor[json.Unmarshaler]()
 )
 
@@ -101,6 +102,8 @@ func newDecoder(t reflect.Type) decoder {
 		return conditionDecoder()
 	case t == timeType:
 		return scalar(decodeTime)
+	case t == stringsType:
+		return nullable(decodeStrings)
 	case t == rawType || reflect.PointerTo(t).Implements(unmarshaler):
 		return scalar(decodeByItself)
 	}
@@ -333,6 +336,29 @@ func mapDecoder(t reflect.Type) decoder {
 		})
 		return ended(raw, i, end, v, err)
 	})
+}
+
+// decodeStrings is mapDecoder for labels and annotations, without reflection.
+func decodeStrings(raw []byte, i int, v reflect.Value) (int, error) {
+	into := v.Addr().Interface().(*map[string]string)
+	if *into == nil {
+		*into = map[string]string{}
+	}
+	var err error
+	end := walkObject(raw, i, func(key []byte, at int) int {
+		end := skipValue(raw, at)
+		if end < 0 {
+			return -1
+		}
+		text, ok := stringOf(raw[at:end])
+		if !ok && !isNull(raw[at:end]) {
+			err = &typeError{plainKey(key), "string", kindOf(raw[at:end])}
+			return -1
+		}
+		(*into)[plainKey(key)] = text
+		return end
+	})
+	return ended(raw, i, end, v, err)
 }
 
 // member is a field of a struct.

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"rtj.dev/rtj/api/v1beta1"
+	"rtj.dev/rtj/compose"
 	"rtj.dev/rtj/compose/checkpoint"
 )
 
@@ -30,8 +31,8 @@ type memory struct {
 
 	launch launch
 
-	// said is the decision that was logged last, by table.
-	said map[string]string
+	// said are the rules of the decision that was logged last.
+	said []compose.Match
 }
 
 const (

@@ -22,7 +22,7 @@ import (
 )
 
 // mutationsEach is how many mutants of each golden case are tried.
-const mutationsEach = 40
+const mutationsEach = 20
 
 // Requests in which values are missing, of another type or absurd are refused
 // with a reason or answered; nothing makes the hooks panic, and no answer is one
