@@ -22,6 +22,7 @@ var steps = []step{
 	{group: "generate", name: "generated files are up to date", dir: ".", argv: []string{"make", "--no-print-directory", "generate-check"}, count: countOne},
 	goTest("Go: product, golden cases, lifecycle scripts", "."),
 	goTest("Go: CRD schema and rules", "test/crd"),
+	goTest("Go: generator of CRD and deepcopy", "test/tools"),
 	goTest("Go: process node", "test/node"),
 	{group: "sdk", name: "SDK", dir: "sdk/python", argv: []string{"../../.venv/bin/python", "-m", "pytest"}, count: countPytest},
 }
