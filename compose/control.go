@@ -71,16 +71,16 @@ func isReason(text string) bool {
 // controlChild returns the control document as a child. It exists from the
 // first launch on, so that a yield is an update: in a terminating namespace
 // nothing can be created.
-func (s *situation) controlChild() *Child {
-	return first(s, "control-document", []rule[*Child]{
-		{name: "DeletedWithoutDocument", when: func(s *situation) bool { return s.deleting && s.Control == nil }, then: nothing[*Child]},
-		{name: "YieldAsked", when: func(s *situation) bool { return s.live() && s.yield != nil }, then: (*situation).controlWithYield,
-			why: func(s *situation) string { return string(s.yield.cause) }},
-		{name: "Terminal", when: (*situation).terminal, then: (*situation).controlAsObserved},
-		{name: "Exists", when: func(s *situation) bool { return s.Control != nil }, then: (*situation).controlAsObserved},
-		{name: "BeforeTheFirstLaunch", when: func(s *situation) bool { return s.launch.wanted != nil || s.live() || s.unstarted() }, then: (*situation).newControl},
-		{name: "NotNeeded", when: always, then: nothing[*Child]},
-	})
+func (s *situation) controlChild() *Child { return first(s, "control-document", controlDocuments) }
+
+var controlDocuments = []rule[*Child]{
+	{name: "DeletedWithoutDocument", when: func(s *situation) bool { return s.deleting && s.Control == nil }, then: nothing[*Child]},
+	{name: "YieldAsked", when: func(s *situation) bool { return s.live() && s.yield != nil }, then: (*situation).controlWithYield,
+		why: func(s *situation) string { return string(s.yield.cause) }},
+	{name: "Terminal", when: (*situation).terminal, then: (*situation).controlAsObserved},
+	{name: "Exists", when: func(s *situation) bool { return s.Control != nil }, then: (*situation).controlAsObserved},
+	{name: "BeforeTheFirstLaunch", when: func(s *situation) bool { return s.launch.wanted != nil || s.live() || s.unstarted() }, then: (*situation).newControl},
+	{name: "NotNeeded", when: always, then: nothing[*Child]},
 }
 
 func (s *situation) controlAsObserved() *Child {
