@@ -63,6 +63,8 @@ func TestWhatIsMissingIsSaid(t *testing.T) {
 			s := newScene(t, 2)
 			if c.before != nil {
 				c.before(s)
+				// The operator's watches show it a little later.
+				time.Sleep(3 * time.Second)
 			}
 			s.create(harness.Job{Name: "job", Steps: 10, Edit: c.edit})
 			job := s.until("job", "it says what is missing", func(j *v1beta1.ResumableTrainingJob) bool {

@@ -131,5 +131,14 @@ func TestJobSetDeletedByHand(t *testing.T) {
 	if e == nil || e.Outcome != v1beta1.OutcomeDisrupted || job.Status.Attempt != 2 {
 		t.Errorf("want attempt 1 Disrupted and 2 attempts, there were %d: %+v", job.Status.Attempt, e)
 	}
-	s.resumed(job, 2)
+	// Its pods leave after their Jobs are gone, with a last checkpoint.
+	var last harness.Manifest
+	for _, m := range s.untilManifests("job", 1) {
+		if m.Attempt == 1 {
+			last = m
+		}
+	}
+	if from := harness.Ledger(job, 2).RestoredFrom; from != last.ID {
+		t.Errorf("attempt 2 restored %s, the last checkpoint of attempt 1 is %s", from, last.ID)
+	}
 }

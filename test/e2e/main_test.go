@@ -25,6 +25,8 @@ const (
 	envCluster = "E2E_CLUSTER"
 	// envKeep leaves the namespaces of failed tests and a new cluster as they are.
 	envKeep = "E2E_KEEP"
+	// envMetacontroller is the binary that runs the hooks instead of the embedded applier.
+	envMetacontroller = "E2E_METACONTROLLER"
 )
 
 // Nodes of the cluster. Tests that lose a node have one of their own.
@@ -40,6 +42,8 @@ const (
 
 var (
 	world *harness.Cluster
+	// metacontroller runs the hooks; nil: the operator does.
+	metacontroller *harness.Metacontroller
 	// run tells this run's namespaces from those of another on the same cluster.
 	run = fmt.Sprintf("%x", time.Now().Unix()%0x100000)
 )
@@ -54,6 +58,9 @@ func testMain(m *testing.M) int {
 		return 1
 	}
 	code := m.Run()
+	if metacontroller != nil {
+		metacontroller.Stop()
+	}
 	if os.Getenv(envCluster) == "" && os.Getenv(envKeep) == "" {
 		if err := world.Close(); err != nil {
 			fmt.Println("cannot take the cluster down:", err)
@@ -65,7 +72,7 @@ func testMain(m *testing.M) int {
 
 func start(ctx context.Context) error {
 	options := cluster.Options{
-		Progress: os.Stdout, ProcessNodes: processNodes, Operator: true,
+		Progress: os.Stdout, ProcessNodes: processNodes, Operator: os.Getenv(envMetacontroller) == "",
 		NodeArgs: []string{"--gpus=64"},
 		// Nodes are lost on purpose, and pods are given up soon after.
 		NodeMonitorGracePeriod: 30 * time.Second, PodEvictionDelay: 2 * time.Second,
@@ -85,6 +92,11 @@ func start(ctx context.Context) error {
 	}
 	if world.Options.ProcessNodes < processNodes {
 		return fmt.Errorf("the cluster has %d process nodes, %d are needed", world.Options.ProcessNodes, processNodes)
+	}
+	if binary := os.Getenv(envMetacontroller); binary != "" {
+		if metacontroller, err = world.StartMetacontroller(ctx, binary); err != nil {
+			return err
+		}
 	}
 	return errors.Join(
 		world.Pool(ctx, sharedPool, cluster.ProcessNodeName(0), cluster.ProcessNodeName(1)),

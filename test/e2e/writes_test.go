@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -26,6 +27,7 @@ func TestWritesOfOnePreemptAndResumeCycle(t *testing.T) {
 	s.create(low)
 	s.untilAttempt("low", 1)
 	s.untilStep("low", 1, 40)
+	changes := s.watchStatus("low")
 	from := time.Now()
 	s.create(high)
 	s.untilAttempt("low", 2)
@@ -36,11 +38,16 @@ func TestWritesOfOnePreemptAndResumeCycle(t *testing.T) {
 
 	writes, err := s.Writes(from, to)
 	s.must(err)
-	counted := 0
+	counted, statuses, changed := 0, 0, changes()
 	for _, w := range writes {
-		if w.Of("low") && !w.Apart() {
-			counted++
-			t.Logf("%2d. %6.2f s  %s", counted, w.At.Sub(from).Seconds(), w)
+		if !w.Of("low") || w.Apart() {
+			continue
+		}
+		counted++
+		t.Logf("%2d. %6.2f s  %s", counted, w.At.Sub(from).Seconds(), w)
+		if w.Resource == v1beta1.Resource && w.Subresource == "status" && statuses < len(changed) {
+			t.Logf("               %s", changed[statuses])
+			statuses++
 		}
 	}
 	t.Logf("%d writes, at most %d are allowed", counted, maxCycleWrites)
@@ -73,6 +80,31 @@ func TestNoWritesWhileIdle(t *testing.T) {
 	}
 	if progress > 2 {
 		t.Errorf("progress was written %d times in %s", progress, idleSpan)
+	}
+}
+
+// watchStatus collects what each write of a job's status changes, until the
+// returned function is called.
+func (s *scene) watchStatus(name string) func() []string {
+	ctx, stop := context.WithCancel(s.t.Context())
+	var watching sync.WaitGroup
+	var changes []string
+	last := s.job(name)
+	watching.Go(func() {
+		s.WatchJobs(ctx, func(j *v1beta1.ResumableTrainingJob) {
+			if j.Name != name {
+				return
+			}
+			if change := harness.StatusChange(last, j); change != "" {
+				changes = append(changes, change)
+			}
+			last = j
+		})
+	})
+	return func() []string {
+		stop()
+		watching.Wait()
+		return changes
 	}
 }
 

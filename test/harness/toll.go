@@ -58,6 +58,7 @@ type Toll struct {
 	server  *http.Server
 	target  *httputil.ReverseProxy
 	group   sync.WaitGroup
+	left    bool
 
 	mu     sync.Mutex
 	judge  func(Request) Verdict
@@ -131,8 +132,13 @@ func (t *Toll) Judge(judge func(Request) Verdict) {
 // Killed is closed once the operator was killed.
 func (t *Toll) Killed() <-chan struct{} { return t.killed }
 
-// Leave starts the operator without the toll, whether it runs or not.
+// Leave starts the operator without the toll, whether it runs or not. A second
+// call does nothing.
 func (t *Toll) Leave(ctx context.Context) error {
+	if t.left {
+		return nil
+	}
+	t.left = true
 	err := t.restart(ctx)
 	t.close()
 	return err
