@@ -28,8 +28,13 @@ type hookingFlags struct {
 func (f *hookingFlags) add(command *cobra.Command) {
 	f.clusterFlags.add(command)
 	f.logFlags.add(command)
-	command.Flags().BoolVar(&f.podIntegration, "kueue-pod-integration", true, "whether Kueue manages plain pods (its default); a LocalQueue named default then captures the pods of jobs")
+	command.Flags().BoolVar(&f.podIntegration, podIntegrationFlag, true, podIntegrationUsage)
 }
+
+const (
+	podIntegrationFlag  = "kueue-pod-integration"
+	podIntegrationUsage = "whether Kueue manages plain pods (its default); a LocalQueue named default then captures the pods of jobs"
+)
 
 // running are the hooks with all that they need, and what must be closed.
 type running struct {

@@ -24,6 +24,8 @@ type hookFlags struct {
 	now     string
 	output  string
 	explain bool
+	// podIntegration is as for rtj run.
+	podIntegration bool
 }
 
 func newHook() *cobra.Command {
@@ -68,6 +70,7 @@ that decided, each with the facts that it read.`,
 	flags.add(command)
 	command.Flags().StringVar(&flags.catalog, "catalog", "", "folder to take for the store: what storage.uri names, so that <namespace>/<name>/<run id>/ lies below it; a missing one is an empty store")
 	command.Flags().StringVar(&flags.now, "now", "", "time at which to decide and at which the store is listed, RFC 3339; the default is the current time")
+	command.Flags().BoolVar(&flags.podIntegration, podIntegrationFlag, true, podIntegrationUsage)
 	command.Flags().BoolVar(&flags.explain, "explain", false, "print what was decided and why, for people, instead of the answer")
 	return command
 }
@@ -120,7 +123,9 @@ func runDecidingHook(cmd *cobra.Command, flags *hookFlags, finalizing bool) erro
 	if err != nil {
 		return badInput("%s: %w", flags.source(), err)
 	}
-	answer, err := hooks.Offline(cmd.Context(), request, finalizing, now, offlineStore(flags.catalog, now))
+	answer, err := hooks.Offline(cmd.Context(), request, finalizing, hooks.Moment{
+		Now: now, Store: offlineStore(flags.catalog, now), PodIntegration: flags.podIntegration,
+	})
 	var refused *contract.Error
 	if errors.As(err, &refused) {
 		return badInput("%s: %w", flags.source(), err)

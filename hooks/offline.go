@@ -9,10 +9,19 @@ import (
 	"rtj.dev/rtj/hooks/contract"
 )
 
-// Offline answers one request at a given time and touches nothing but the store,
-// which it has read once when it decides. It plays the process that observed the
-// end of the last attempt, so that the answer does not depend on where it runs.
-func Offline(ctx context.Context, request *contract.SyncRequest, finalizing bool, now time.Time, store Store) (*Answer, error) {
+// Moment is when and with what [Offline] decides.
+type Moment struct {
+	Now time.Time
+	// Store is read once before the decision.
+	Store Store
+	// PodIntegration is whether Kueue manages plain pods.
+	PodIntegration bool
+}
+
+// Offline answers one request at a given time and touches nothing but the store.
+// It plays the process that observed the end of the last attempt, so that the
+// answer does not depend on where it runs.
+func Offline(ctx context.Context, request *contract.SyncRequest, finalizing bool, at Moment) (*Answer, error) {
 	if request.Finalizing != finalizing {
 		return nil, wrongHook(finalizing)
 	}
@@ -20,13 +29,13 @@ func Offline(ctx context.Context, request *contract.SyncRequest, finalizing bool
 	if err != nil {
 		return nil, err
 	}
-	o.Now = now
+	o.Now = at.Now
 	o.Observer = "offline"
 	if end := o.Parent.Status.LastEnd; end != nil && end.ObservedBy != "" {
 		o.Observer = end.ObservedBy
 	}
-	o.PodIntegration = true
-	o.Catalog = store.Read(ctx, placeOf(o.Parent).run(nil), catalog.Ask{Include: include(o.Parent)})
+	o.PodIntegration = at.PodIntegration
+	o.Catalog = at.Store.Read(ctx, placeOf(o.Parent).run(nil), catalog.Ask{Include: include(o.Parent)})
 	d := decide(o, finalizing)
 	response, err := Respond(d, d.ResyncAfter)
 	if err != nil {
