@@ -107,7 +107,8 @@ class World:
     def start(self, command: Sequence[object], rank: int = 0, **extra: str) -> subprocess.Popen[str]:
         """Start a pod's command; with RTJ_PROCESSES_PER_POD 1 that is a rank."""
         environ = {k: v for k, v in os.environ.items() if not k.startswith(("RTJ_", "TRAIN_", "FAULT_"))}
-        environ |= self.environ | {"RTJ_POD_INDEX": str(rank)} | extra
+        # What a killed process leaves in its temporary folder goes with the test's.
+        environ |= self.environ | {"RTJ_POD_INDEX": str(rank), "TMPDIR": str(self.folder)} | extra
         process = subprocess.Popen(
             [str(part) for part in command],
             env=environ,
