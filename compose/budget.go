@@ -41,18 +41,28 @@ func (s *situation) countOutcome() {
 		}
 		s.backOff(v1beta1.ReasonCrashBackOff, f.WithoutProgress)
 	case v1beta1.OutcomeDisrupted:
-		if progress || !s.started() {
-			return
-		}
-		f.Disruptions++
-		s.backOff(v1beta1.ReasonDisruptionBackOff, f.Disruptions)
+		s.countDisruption(progress)
 	case v1beta1.OutcomeRestoreFailed:
 		s.backOff(v1beta1.ReasonRestoreBackOff, s.countRestoreFailure())
 	case v1beta1.OutcomeYielded:
-		if s.yield != nil && s.yield.cause == v1beta1.CauseStartupDeadline {
+		switch {
+		case s.yield == nil:
+		case s.yield.cause == v1beta1.CauseStartupDeadline:
 			s.holdForStartup()
+		case s.yield.cause == v1beta1.CauseDisruption:
+			s.countDisruption(progress)
 		}
 	}
+}
+
+// countDisruption backs off after a disruption before which nothing new was
+// committed: what disturbed the attempt may disturb the next one too.
+func (s *situation) countDisruption(progress bool) {
+	if progress {
+		return
+	}
+	s.next.Failures.Disruptions++
+	s.backOff(v1beta1.ReasonDisruptionBackOff, s.next.Failures.Disruptions)
 }
 
 func (s *situation) holdForStartup() {
@@ -101,9 +111,6 @@ func doubled(base time.Duration, count int32) time.Duration {
 // countRestoreFailure counts against the checkpoint that the attempt started from.
 func (s *situation) countRestoreFailure() int32 {
 	id := s.restorePoint(s.attempt)
-	if id == "" {
-		return 1
-	}
 	message := clip(s.outcomeMessage(v1beta1.OutcomeRestoreFailed), 1024)
 	list := s.next.RestoreFailures
 	for i := range list {

@@ -63,6 +63,9 @@ func (s *situation) openAccount(a *attempt) {
 		entry.WorldSize = s.worldSize()
 		entry.AdmittedAt = timePtr(s.reservation.ReservedAt.Time)
 	}
+	if y := s.next.Yield; y != nil && y.Attempt < a.number {
+		s.next.Yield = nil
+	}
 	s.next.Checkpoint.RestoredFrom = s.restoredFrom(entry.RestoredFrom)
 	if from := s.next.Checkpoint.RestoredFrom; from != nil {
 		entry.RestoredStep = from.Step

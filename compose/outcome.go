@@ -36,8 +36,9 @@ var outcomes = []rule[v1beta1.Outcome]{
 	{name: "PodsEndedUnasked", when: (*situation).sawPodsEnding, then: outcome(v1beta1.OutcomeDisrupted)},
 	{name: "SuspendedByOthers", when: func(s *situation) bool { return s.attempt.jobset != nil && !s.attempt.finished() }, then: outcome(v1beta1.OutcomeDisrupted)},
 	{name: "JobSetGone", when: func(s *situation) bool { return s.attempt.jobset == nil }, then: outcome(v1beta1.OutcomeDisrupted)},
+	// What started fresh had nothing to restore: then the code is the program's own.
 	{name: "RestoreFailed", when: func(s *situation) bool {
-		return result(checkpoint.ResultRestoreFailed)(s) || s.exited(exitRestoreFailed)
+		return s.restorePoint(s.attempt) != "" && (result(checkpoint.ResultRestoreFailed)(s) || s.exited(exitRestoreFailed))
 	}, then: outcome(v1beta1.OutcomeRestoreFailed), why: (*situation).failureMessage},
 	{name: "CompletedWithoutResult", when: func(s *situation) bool { return s.attempt.completed() && s.Catalog.HasRecords(s.attempt.number) },
 		then: outcome(v1beta1.OutcomeCompletedWithoutResult)},

@@ -41,6 +41,7 @@ var releaseRules = []rule[*release]{
 		why: (*situation).evictionReason},
 	{name: "Evicted", when: func(s *situation) bool { return s.workload.evicted() }, then: releaseEvicted("False"),
 		why: (*situation).evictionReason},
+	{name: "WorkloadGoes", when: func(s *situation) bool { return s.workload.Meta.DeletionTimestamp != nil }, then: onHold("the Workload is being deleted")},
 	{name: "Unusable", when: func(s *situation) bool { return s.launch.release }, then: func(s *situation) *release {
 		return &release{reason: kueue.WorkloadOnHold, message: clip(s.launch.reason+": "+s.launch.message, 1024)}
 	}, why: func(s *situation) string { return s.launch.reason }},
