@@ -35,7 +35,7 @@ var sources = []source{
 	goBench("the hook over HTTP", "./hooks/...", "HTTP"),
 	goBench("decoding a request, and what encoding/json needs", "./hooks/contract", "."),
 	goBench("reading the store", "./hooks/catalog", "."),
-	{name: "the SDK", dir: "sdk/python", argv: []string{"../../.venv/bin/python", "-m", "bench"}, read: readFigure},
+	{name: "the SDK", dir: "sdk/python", argv: []string{"../../.venv/bin/python", "bench/step.py"}, read: readSDK},
 	{name: "a preempt-and-resume cycle on the local cluster", cluster: true,
 		argv: []string{"go", "run", "./test/e2e/run", "-suite", "APIWrites"}, read: readFigure},
 }
@@ -78,6 +78,22 @@ func readFigure(line string) []figure {
 		return nil
 	}
 	return []figure{f}
+}
+
+// readSDK reads a line of the SDK's benchmarks: a median and a 99th percentile.
+func readSDK(line string) []figure {
+	var f struct {
+		Name, Input, Unit string
+		Median, P99       float64
+	}
+	if json.Unmarshal([]byte(line), &f) != nil || f.Name == "" {
+		return nil
+	}
+	unit := strings.Replace(f.Unit, "us", "µs", 1)
+	return []figure{
+		{Name: f.Name + ", median", Input: f.Input, Value: f.Median, Unit: unit},
+		{Name: f.Name + ", p99", Input: f.Input, Value: f.P99, Unit: unit},
+	}
 }
 
 var benchLine = regexp.MustCompile(`^Benchmark(\S+?)(?:-\d+)?\s+\d+\s+(.*)$`)
