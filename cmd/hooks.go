@@ -17,10 +17,10 @@ func newHooks() *cobra.Command {
 		Long: `Serves POST /sync, /finalize and /customize in Metacontroller's contract v2, and
 /healthz, /readyz and /metrics.
 
-Anyone who reaches it gets answers. The patches that a decision contains (the
-claim of an attempt, the release of quota, the notice to yield) are only carried
-out for a runner that shows the token of --runner-token-file or a certificate
-signed by --client-ca-file; without either, jobs do not start.`,
+Anyone who reaches it gets answers. The store is only read, and the patches of a
+decision (the claim of an attempt, the release of quota, the notice to yield) are
+only carried out, for a runner that shows the token of --runner-token-file or a
+certificate signed by --client-ca-file; without either, jobs do not start.`,
 		Example: `  rtj hooks --http-address :8443 --tls-cert-file tls.crt --tls-key-file tls.key \
     --runner-token-file /var/run/rtj/token`,
 		Args: noArguments,
@@ -55,7 +55,7 @@ signed by --client-ca-file; without either, jobs do not start.`,
 				return err
 			}
 			if runners == nil {
-				logger.Warn("no runner can authenticate itself, so no patch will be carried out and no job will start; set --runner-token-file or --client-ca-file")
+				logger.Warn("no runner can authenticate itself, so no store will be read, no patch carried out and no job will start; set --runner-token-file or --client-ca-file")
 			}
 			logger.Info("serving hooks", "address", listener.Addr().String(), "version", Version())
 			return server.Serve(cmd.Context(), listener, handler, flags.tls, logger)

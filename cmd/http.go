@@ -20,12 +20,12 @@ func (f *httpFlags) addHooks(command *cobra.Command) {
 	flags := command.Flags()
 	flags.StringVar(&f.tls.CertFile, "tls-cert-file", "", "certificate of the server; with --tls-key-file hooks are served over TLS")
 	flags.StringVar(&f.tls.KeyFile, "tls-key-file", "", "key of the certificate")
-	flags.StringVar(&f.tls.ClientCAFile, "client-ca-file", "", "certificates that sign those of runners; a runner with one is trusted with patches")
-	flags.StringVar(&f.token, "runner-token-file", "", "file with a bearer token; a runner that sends it is trusted with patches")
+	flags.StringVar(&f.tls.ClientCAFile, "client-ca-file", "", "certificates that sign those of runners; a runner with one is trusted")
+	flags.StringVar(&f.token, "runner-token-file", "", "file with a bearer token; a runner that sends it is trusted")
 	flags.Int64Var(&f.maxBytes, "max-request-bytes", server.DefaultMaxBytes, "size of the largest request")
 }
 
-// runners tells who is trusted with patches; nil: nobody.
+// runners tells who is trusted; nil: nobody.
 func (f *httpFlags) runners() (server.Authenticator, error) {
 	var known []server.Authenticator
 	if f.token != "" {

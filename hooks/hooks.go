@@ -170,16 +170,11 @@ const readings = 2
 //
 // It returns a [*contract.Error] for a request that cannot be understood.
 func (h *Hooks) Answer(ctx context.Context, request *contract.SyncRequest, finalizing bool) (*Answer, error) {
-	if request.Finalizing != finalizing {
-		return nil, wrongHook(finalizing)
-	}
 	begun := time.Now()
-	o, err := Observe(request)
+	o, err := h.observe(request, finalizing)
 	if err != nil {
 		return nil, err
 	}
-	o.Observer = h.options.Observer
-	o.PodIntegration = h.options.PodIntegration
 	m := h.memories.of(o.Parent, h.now())
 
 	d := h.decide(ctx, m, o, finalizing)
@@ -194,6 +189,42 @@ func (h *Hooks) Answer(ctx context.Context, request *contract.SyncRequest, final
 		h.memories.forget(o.Parent)
 	}
 	return &Answer{Observation: o, Decision: d, Response: response}, nil
+}
+
+// Preview answers as [Hooks.Answer] does, but for someone who is not trusted: from
+// what is known already. It reads no Secret and no store, tries no launch and
+// remembers nothing, since the request may claim anything.
+func (h *Hooks) Preview(request *contract.SyncRequest, finalizing bool) (*Answer, error) {
+	begun := time.Now()
+	o, err := h.observe(request, finalizing)
+	if err != nil {
+		return nil, err
+	}
+	o.Now = h.now()
+	if m := h.memories.known(o.Parent); m != nil {
+		o.Catalog = m.snapshotOf(placeOf(o.Parent))
+	}
+	d := decide(o, finalizing)
+	response, err := Respond(d, d.ResyncAfter)
+	if err != nil {
+		return nil, err
+	}
+	h.options.Metrics.answered(hookName(finalizing), time.Since(begun), nil)
+	return &Answer{Observation: o, Decision: d, Response: response}, nil
+}
+
+// observe decodes a request; time, catalog and launch probe are left open.
+func (h *Hooks) observe(request *contract.SyncRequest, finalizing bool) (*compose.Observation, error) {
+	if request.Finalizing != finalizing {
+		return nil, wrongHook(finalizing)
+	}
+	o, err := Observe(request)
+	if err != nil {
+		return nil, err
+	}
+	o.Observer = h.options.Observer
+	o.PodIntegration = h.options.PodIntegration
+	return o, nil
 }
 
 // decide decides, and decides again when the decision itself made something more

@@ -74,6 +74,13 @@ func (ms *memories) of(parent *v1beta1.ResumableTrainingJob, now time.Time) *mem
 	return m
 }
 
+// known returns the memory of a job, or nil.
+func (ms *memories) known(parent *v1beta1.ResumableTrainingJob) *memory {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	return ms.byUID[parent.UID]
+}
+
 func (ms *memories) sweep(now time.Time) {
 	ms.swept = now
 	for uid, m := range ms.byUID {

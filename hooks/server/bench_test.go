@@ -35,7 +35,7 @@ func BenchmarkHTTPSync(b *testing.B) {
 	}
 	h := hooks.New(hooks.Options{Store: given{m.Catalog}, Observer: "rtj", PodIntegration: true, Now: func() time.Time { return m.Now }})
 	defer h.Close()
-	handler, err := NewHandler(Options{Hooks: h})
+	handler, err := NewHandler(Options{Hooks: h, Runners: everyone{}})
 	if err != nil {
 		b.Fatal(err)
 	}

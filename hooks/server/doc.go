@@ -5,7 +5,8 @@
 // with 413, each with a JSON object whose error says what is wrong and where. A
 // fault in the hooks is a 500 and ends nothing else.
 //
-// Everyone who can reach the server gets answers. Patches are only carried out
-// for a runner that is authenticated, by a bearer token or a client certificate:
-// a request claims what was observed, and a patch would believe it.
+// Everyone who can reach the server gets answers. For a runner that is
+// authenticated, by a bearer token or a client certificate, the store is read and
+// patches are carried out. For others neither is done: a request claims what was
+// observed, and this program's rights are not for everyone who claims something.
 package server

@@ -10,7 +10,7 @@ import (
 // Whatever is sent, it is answered: with an answer that a runner takes, or with a
 // reason why not. Nothing makes the server fail.
 func FuzzSync(f *testing.F) {
-	x := newFixture(f, nil)
+	x := newFixture(f, func(o *Options) { o.Runners = everyone{} })
 	f.Add(x.body(f))
 	for _, seed := range []string{
 		``, `null`, `{}`, `[]`, `"x"`, `{"parent":{}}`,

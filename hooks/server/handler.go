@@ -27,8 +27,8 @@ const DefaultMaxBytes = 16 << 20
 type Options struct {
 	// Hooks answer; nil: only health and metrics are served.
 	Hooks *hooks.Hooks
-	// Runners says whether a request comes from a runner for which patches are
-	// carried out; nil: none does.
+	// Runners says whether a request comes from a runner that is trusted; nil: none
+	// does.
 	Runners Authenticator
 	// MaxBytes is the size of the largest request; 0: [DefaultMaxBytes].
 	MaxBytes int64
@@ -112,20 +112,24 @@ func (h *handler) deciding(finalizing bool) http.HandlerFunc {
 			fail(w, http.StatusBadRequest, err)
 			return
 		}
-		answer, err := h.Hooks.Answer(r.Context(), request, finalizing)
+		var answer *hooks.Answer
+		if known {
+			answer, err = h.Hooks.Answer(r.Context(), request, finalizing)
+		} else {
+			answer, err = h.Hooks.Preview(request, finalizing)
+		}
 		if err != nil {
 			h.failed(w, r, err)
 			return
 		}
 		write(w, answer.Response.AppendJSON(make([]byte, 0, len(body)/2)))
-		switch {
-		case known:
+		if known {
 			h.Hooks.Patch(answer)
-		case len(answer.Decision.Patches) > 0:
-			h.unknownRunner.Do(func() {
-				h.Logger.Warn("patches are not carried out: the runner did not authenticate itself by a token or a client certificate; jobs will not start", "runner", r.RemoteAddr)
-			})
+			return
 		}
+		h.unknownRunner.Do(func() {
+			h.Logger.Warn("the store is not read and patches are not carried out: the runner did not authenticate itself by a token or a client certificate; jobs will not start", "runner", r.RemoteAddr)
+		})
 	}
 }
 

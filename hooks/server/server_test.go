@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"io"
 	"log/slog"
@@ -18,7 +19,9 @@ import (
 
 	"rtj.dev/rtj/api/v1beta1"
 	"rtj.dev/rtj/compose"
+	"rtj.dev/rtj/compose/checkpoint"
 	"rtj.dev/rtj/hooks"
+	"rtj.dev/rtj/hooks/catalog"
 	"rtj.dev/rtj/hooks/contract"
 	"rtj.dev/rtj/test/benchmark"
 	"rtj.dev/rtj/test/lifecycle"
@@ -235,6 +238,40 @@ func TestPatchesAreForKnownRunners(t *testing.T) {
 		})
 	}
 }
+
+// For a runner that is not known this program's rights are not used: a request may
+// name any Secret and any store.
+func TestNothingIsReadForUnknownRunners(t *testing.T) {
+	for _, trusted := range []bool{false, true} {
+		reads := 0
+		h := hooks.New(hooks.Options{Observer: "rtj", Store: storeFunc(func() *checkpoint.Snapshot {
+			reads++
+			return &checkpoint.Snapshot{ListedAt: time.Now()}
+		})})
+		defer h.Close()
+		f := newFixture(t, func(o *Options) {
+			o.Hooks = h
+			if trusted {
+				o.Runners = everyone{}
+			}
+		})
+		f.moment.Request.Children = contract.ObjectMap{}
+		w := f.post("/sync", f.body(t))
+		if w.Code != http.StatusOK || (reads > 0) != trusted {
+			t.Errorf("trusted %v: %d, %d readings\n%s", trusted, w.Code, reads, w.Body)
+		}
+	}
+}
+
+// storeFunc is a store made of a function.
+type storeFunc func() *checkpoint.Snapshot
+
+func (f storeFunc) Read(context.Context, catalog.Run, catalog.Ask) *checkpoint.Snapshot { return f() }
+
+// everyone is known.
+type everyone struct{}
+
+func (everyone) Authenticate(*http.Request) (bool, error) { return true, nil }
 
 func TestATokenFileIsReadAgainWhenItChanges(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "token")
