@@ -2,44 +2,12 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"sync"
 	"time"
-
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 
 	"rtj.dev/rtj/api/v1beta1"
 	"rtj.dev/rtj/test/harness"
 )
-
-// moments are when things happened to the preempted job, by this machine's
-// clock: conditions in the API have whole seconds only.
-type moments struct {
-	mu                              sync.Mutex
-	evicted, released, readmitted   time.Time
-	acknowledged, firstStepOfSecond time.Time
-}
-
-// seen takes note of a state of the job's Workload, as a watch shows it.
-func (m *moments) seen(w *kueue.Workload, say func(what string)) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	evicted := harness.Condition(w.Status.Conditions, kueue.WorkloadEvicted)
-	reserved := harness.Reserved(w)
-	now := time.Now()
-	switch {
-	case m.evicted.IsZero() && evicted.Status == "True":
-		m.evicted = now
-		say("evicted by Kueue: " + evicted.Reason)
-	case !m.evicted.IsZero() && m.released.IsZero() && !reserved:
-		m.released = now
-		say("no pod is left; its quota is given back")
-	case !m.released.IsZero() && m.readmitted.IsZero() && reserved:
-		m.readmitted = now
-		say("admitted again by Kueue")
-	}
-}
 
 // figures are what the demo claims.
 type figures struct {
@@ -49,9 +17,7 @@ type figures struct {
 }
 
 // account draws the figures from the job's own ledger and what was seen.
-func (m *moments) account(ctx context.Context, n *harness.Namespace, job *v1beta1.ResumableTrainingJob) (figures, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+func account(ctx context.Context, n *harness.Namespace, job *v1beta1.ResumableTrainingJob, cycle *harness.Cycle) (figures, error) {
 	f := figures{attempts: job.Status.Attempt, lostSteps: job.Status.Totals.LostSteps}
 	for _, entry := range job.Status.Ledger {
 		if entry.LostSteps == nil {
@@ -65,26 +31,13 @@ func (m *moments) account(ctx context.Context, n *harness.Namespace, job *v1beta
 	if f.lostSteps != 0 {
 		return f, fmt.Errorf("%d steps were lost", f.lostSteps)
 	}
-	first, err := n.Progress(ctx, job, 1)
+	m, err := cycle.Moments(ctx, n, job)
 	if err != nil {
 		return f, err
 	}
-	second, err := n.Progress(ctx, job, 2)
-	if err != nil {
-		return f, err
-	}
-	switch {
-	case first == nil || first.Yield == nil || first.Yield.AcknowledgedAt == nil:
-		return f, errors.New("the workers of attempt 1 never said that they knew")
-	case second == nil || second.FirstStepAt == nil:
-		return f, errors.New("the workers of attempt 2 never said that they made a step")
-	case m.evicted.IsZero() || m.released.IsZero() || m.readmitted.IsZero():
-		return f, errors.New("eviction, release and readmission were not all seen")
-	}
-	m.acknowledged, m.firstStepOfSecond = *first.Yield.AcknowledgedAt, *second.FirstStepAt
-	f.knowing = m.acknowledged.Sub(m.evicted)
-	f.released = m.released.Sub(m.evicted)
-	f.firstNewStep = m.firstStepOfSecond.Sub(m.readmitted)
+	f.knowing = m.Knew.Sub(m.Evicted)
+	f.released = m.Released.Sub(m.Evicted)
+	f.firstNewStep = m.FirstStep.Sub(m.Readmitted)
 	return f, nil
 }
 

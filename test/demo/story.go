@@ -40,7 +40,7 @@ func tell(ctx context.Context, c *harness.Cluster) (string, error) {
 	}
 	fmt.Printf("The same training, %d steps on 2 ranks, uninterrupted and without a cluster: done in %.1f s, for its loss curve.\n\n", len(reference), time.Since(begun).Seconds())
 
-	line, seen := newTimeline(), &moments{}
+	line, seen := newTimeline(), &harness.Cycle{}
 	observing, stop := context.WithCancel(ctx)
 	var observers sync.WaitGroup
 	observers.Go(func() { n.WatchJobs(observing, func(j *v1beta1.ResumableTrainingJob) { sayPhase(line, j) }) })
@@ -110,12 +110,12 @@ func play(ctx context.Context, n *harness.Namespace, line *timeline) error {
 	return nil
 }
 
-func conclude(ctx context.Context, n *harness.Namespace, seen *moments, reference []harness.Loss) (string, error) {
+func conclude(ctx context.Context, n *harness.Namespace, seen *harness.Cycle, reference []harness.Loss) (string, error) {
 	job, err := n.Job(ctx, low.Name)
 	if err != nil {
 		return "", err
 	}
-	f, err := seen.account(ctx, n, job)
+	f, err := account(ctx, n, job, seen)
 	if err != nil {
 		return "", err
 	}
@@ -151,13 +151,15 @@ func attemptText(j *v1beta1.ResumableTrainingJob) string {
 	return fmt.Sprintf(", attempt %d", j.Status.Attempt)
 }
 
-func sayAdmission(line *timeline, seen *moments, w *kueue.Workload) {
+func sayAdmission(line *timeline, seen *harness.Cycle, w *kueue.Workload) {
 	switch w.Name {
 	case low.Name + "-w1":
 		if harness.Reserved(w) {
 			line.once(time.Now(), low.Name, "admitted by Kueue")
 		}
-		seen.seen(w, func(what string) { line.say(low.Name, "%s", what) })
+		if what := seen.Seen(w); what != "" {
+			line.say(low.Name, "%s", what)
+		}
 	case high.Name + "-w1":
 		if harness.Reserved(w) {
 			line.once(time.Now(), high.Name, "admitted by Kueue")

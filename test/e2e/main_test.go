@@ -74,6 +74,8 @@ func start(ctx context.Context) error {
 	options := cluster.Options{
 		Progress: os.Stdout, ProcessNodes: processNodes, Operator: os.Getenv(envMetacontroller) == "",
 		NodeArgs: []string{"--gpus=64"},
+		// As in a stock Kueue, which also looks at plain pods.
+		KueueFrameworks: []string{cluster.FrameworkJob, cluster.FrameworkJobSet, cluster.FrameworkPod},
 		// Nodes are lost on purpose, and pods are given up soon after.
 		NodeMonitorGracePeriod: 30 * time.Second, PodEvictionDelay: 2 * time.Second,
 		Persistent: os.Getenv(envKeep) != "",

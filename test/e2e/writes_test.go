@@ -4,9 +4,13 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
+
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 
 	"rtj.dev/rtj/api/v1beta1"
 	"rtj.dev/rtj/test/harness"
@@ -19,7 +23,7 @@ const maxCycleWrites = 16
 // idleSpan is how long an idle job is watched.
 const idleSpan = 70 * time.Second
 
-func TestWritesOfOnePreemptAndResumeCycle(t *testing.T) {
+func TestAPIWritesOfOnePreemptAndResumeCycle(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, 2)
 	low := harness.Job{Name: "low", Steps: 400, Priority: harness.Low}
@@ -27,7 +31,7 @@ func TestWritesOfOnePreemptAndResumeCycle(t *testing.T) {
 	s.create(low)
 	s.untilAttempt("low", 1)
 	s.untilStep("low", 1, 40)
-	changes := s.watchStatus("low")
+	changes, cycle := s.watchStatus("low"), s.watchCycle("low-w1")
 	from := time.Now()
 	s.create(high)
 	s.untilAttempt("low", 2)
@@ -35,6 +39,8 @@ func TestWritesOfOnePreemptAndResumeCycle(t *testing.T) {
 	to := time.Now()
 	job := s.succeeds(low)
 	s.resumed(job, 2)
+	moments, err := cycle().Moments(t.Context(), s.Namespace, job)
+	s.must(err)
 
 	writes, err := s.Writes(from, to)
 	s.must(err)
@@ -50,13 +56,14 @@ func TestWritesOfOnePreemptAndResumeCycle(t *testing.T) {
 			statuses++
 		}
 	}
-	t.Logf("%d writes, at most %d are allowed", counted, maxCycleWrites)
+	figure("API writes of one preempt-and-resume cycle", "one job, 2 pods", float64(counted), "writes")
+	figure("eviction to workers knowing", "one job, 2 pods", max(moments.Knew.Sub(moments.Evicted).Seconds(), 0), "s")
 	if counted > maxCycleWrites {
-		t.Errorf("%d writes", counted)
+		t.Errorf("%d writes, at most %d are allowed", counted, maxCycleWrites)
 	}
 }
 
-func TestNoWritesWhileIdle(t *testing.T) {
+func TestAPIWritesWhenIdle(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, 2)
 	s.create(harness.Job{Name: "running", Steps: 100000})
@@ -70,16 +77,45 @@ func TestNoWritesWhileIdle(t *testing.T) {
 	time.Sleep(idleSpan)
 	writes, err := s.Writes(from, time.Now())
 	s.must(err)
-	progress := 0
+	progress, others := 0, 0
 	for _, w := range writes {
 		if w.Resource == v1beta1.Resource && w.Subresource == "status" && w.Name == "running" {
 			progress++
 			continue
 		}
+		others++
 		t.Errorf("a write while idle, after %.1f s: %s", w.At.Sub(from).Seconds(), w)
 	}
+	figure("API writes when idle", "one running and one queued job, "+idleSpan.String(), float64(others), "writes")
 	if progress > 2 {
 		t.Errorf("progress was written %d times in %s", progress, idleSpan)
+	}
+}
+
+// figure prints a measured value for the table of benchmarks.
+func figure(name, input string, value float64, unit string) {
+	line, err := json.Marshal(map[string]any{"name": name, "input": input, "value": value, "unit": unit})
+	if err == nil {
+		fmt.Printf("figure: %s\n", line)
+	}
+}
+
+// watchCycle watches a Workload until the returned function is called.
+func (s *scene) watchCycle(workload string) func() *harness.Cycle {
+	ctx, stop := context.WithCancel(s.t.Context())
+	var watching sync.WaitGroup
+	cycle := &harness.Cycle{}
+	watching.Go(func() {
+		s.WatchWorkloads(ctx, func(w *kueue.Workload) {
+			if w.Name == workload {
+				cycle.Seen(w)
+			}
+		})
+	})
+	return func() *harness.Cycle {
+		stop()
+		watching.Wait()
+		return cycle
 	}
 }
 
