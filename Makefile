@@ -4,6 +4,7 @@ export CGO_ENABLED ?= 0
 export GOFLAGS := -buildvcs=false $(filter-out -buildvcs=%,$(GOFLAGS))
 
 VENV := .venv
+S3SERVER := $(CURDIR)/bin/versitygw
 DEV := go run ./test/cluster/cmd/dev
 # CLUSTER=existing installs into the current kubeconfig context instead.
 CLUSTER ?= local
@@ -74,7 +75,6 @@ $(VENV)/.made: sdk/python/pyproject.toml sdk/python/make-venv
 	@touch $@
 
 # Tests of what talks to a store talk to a real S3 server.
-S3SERVER := $(CURDIR)/bin/versitygw
 $(S3SERVER): test/s3server/go.mod
 	go build -C test/s3server -trimpath -ldflags "-s -w" -o $@ github.com/versity/versitygw/cmd/versitygw
 	@touch $@

@@ -117,7 +117,7 @@ func (o *Options) validate() error {
 	known := []string{FrameworkJob, FrameworkJobSet, FrameworkPod}
 	for _, f := range o.KueueFrameworks {
 		if !slices.Contains(known, f) {
-			errs = append(errs, fmt.Errorf("Kueue integration %q: must be one of %s", f, strings.Join(known, ", ")))
+			errs = append(errs, fmt.Errorf("integration %q of Kueue: must be one of %s", f, strings.Join(known, ", ")))
 		}
 	}
 	if o.NodeMonitorGracePeriod < minNodeMonitorGrace {

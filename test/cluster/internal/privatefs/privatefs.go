@@ -52,7 +52,7 @@ func init() {
 
 func run(args []string) error {
 	if len(args) < 2 {
-		return errors.New("usage: OVERLAY PROGRAM ARGUMENT...")
+		return errors.New("needs an overlay, a program and its arguments")
 	}
 	overlay, program := args[0], args[1]
 	// Nothing that is mounted here may appear outside.
