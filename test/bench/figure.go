@@ -15,7 +15,11 @@ type figure struct {
 }
 
 func (f figure) measured() string {
-	return strconv.FormatFloat(f.Value, 'g', 4, 64) + " " + f.Unit
+	decimals := 3
+	for v := f.Value; v >= 10 && decimals > 0; v /= 10 {
+		decimals--
+	}
+	return strconv.FormatFloat(f.Value, 'f', decimals, 64) + " " + f.Unit
 }
 
 // promise is a bound on a figure, in the figure's own unit.
