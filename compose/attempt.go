@@ -62,6 +62,7 @@ func (j *JobSet) is(kind jobset.JobSetConditionType) bool {
 }
 
 func (a *attempt) ran() bool       { return a != nil && a.jobset != nil && a.jobset.ran() }
+func (a *attempt) running() bool   { return a.ran() && !a.finished() && !a.jobset.suspended() }
 func (a *attempt) completed() bool { return a.jobset != nil && a.jobset.is(jobset.JobSetCompleted) }
 func (a *attempt) failed() bool    { return a.jobset != nil && a.jobset.is(jobset.JobSetFailed) }
 func (a *attempt) finished() bool  { return a.completed() || a.failed() }

@@ -105,8 +105,8 @@ func (s *situation) suspendJobSet() *Child {
 // still runs, which must not be, is stopped.
 func (s *situation) olderJobSet(a *attempt) *Child {
 	child := &Child{APIVersion: jobSetAPI, Kind: jobSetKind, Name: a.jobset.Meta.Name, Observed: a.jobset.Raw}
-	if a.ran() && !a.drained() && !s.forced(a.number) {
-		if !a.finished() && !a.jobset.suspended() {
+	if a.ran() && !a.finished() && !a.drained() && !s.forced(a.number) {
+		if a.running() {
 			child.Set = []Field{{Path: []string{"spec", "suspend"}, Value: true}}
 		}
 		return child

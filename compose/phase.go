@@ -114,11 +114,11 @@ func (s *situation) ending() standing {
 // runsThough reports whether an attempt runs that must not: an older one, or one
 // that had ended and that somebody started again.
 func (s *situation) runsThough() bool {
-	return s.startedAgain() || slices.ContainsFunc(s.older, func(a *attempt) bool { return a.ran() && !a.drained() && !s.forced(a.number) })
+	return s.startedAgain() || slices.ContainsFunc(s.older, func(a *attempt) bool { return a.running() && !s.forced(a.number) })
 }
 
 func (s *situation) startedAgain() bool {
-	return s.attempt.ran() && s.ended() && !s.forced(s.attempt.number) && !s.attempt.finished() && !s.attempt.jobset.suspended()
+	return s.attempt.running() && s.ended() && !s.forced(s.attempt.number)
 }
 
 // releasing: nothing runs by what the Jobs show, and the quota still has to go.
