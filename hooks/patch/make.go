@@ -32,6 +32,10 @@ var errOlder = errors.New("the job has changed")
 
 // make makes one patch if its preconditions hold.
 func (w *Writer) make(j job, p compose.Patch) (Result, error) {
+	mark := markOf(j, &p)
+	if w.made.lately(mark) {
+		return Lost, errMade
+	}
 	if p.StatusAttempt != nil {
 		if err := w.attemptStands(j, *p.StatusAttempt); err != nil {
 			return failure(err), err
@@ -49,6 +53,7 @@ func (w *Writer) make(j job, p compose.Patch) (Result, error) {
 	if err := w.send(p); err != nil {
 		return failure(err), err
 	}
+	w.made.remember(mark)
 	return Done, nil
 }
 

@@ -59,6 +59,7 @@ type Writer struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	workers sync.WaitGroup
+	made    made
 
 	mu     sync.Mutex
 	closed bool

@@ -95,11 +95,17 @@ func newHarness(t *testing.T, server *apiServer) *harness {
 
 var parent = &v1beta1.ResumableTrainingJob{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "llama", UID: "u-1"}}
 
+// workloadPatch is decided upon a state of the Workload that no patch of another
+// name was decided upon.
 func workloadPatch(name string) compose.Patch {
+	version := "7"
+	if name != "release" {
+		version = "7-" + name
+	}
 	return compose.Patch{
 		Name:   name,
 		Target: compose.Target{APIVersion: "kueue.x-k8s.io/v1beta2", Resource: "workloads", Subresource: "status", Namespace: "team-a", Name: "llama-w1"},
-		Body:   json.RawMessage(`{"metadata":{"resourceVersion":"7"},"status":{"admission":null}}`),
+		Body:   json.RawMessage(`{"metadata":{"resourceVersion":"` + version + `"},"status":{"admission":null}}`),
 	}
 }
 
@@ -199,6 +205,29 @@ func TestQuotaIsNotReleasedWhilePodsAreLeft(t *testing.T) {
 	first := h.server.seen()[0]
 	if want := "GET /api/v1/namespaces/team-a/pods?fieldSelector=status.phase%21%3DSucceeded%2Cstatus.phase%21%3DFailed&labelSelector=training.rtj.dev%2Fuid%3Du-1&limit=1"; first != want {
 		t.Errorf("the LIST\ngot  %s\nwant %s", first, want)
+	}
+}
+
+// A cache that does not show yet what was written makes for the same patch
+// again, or another one of the same state; neither is sent.
+func TestAPatchThatWasMadeIsNotSentAgain(t *testing.T) {
+	h := newHarness(t, &apiServer{})
+	notice := compose.Patch{
+		Name:   "notice",
+		Target: compose.Target{APIVersion: "v1", Resource: "pods", Namespace: "team-a", Name: "leader"},
+		Body:   json.RawMessage(`{"metadata":{"annotations":{"a":"1"}}}`),
+	}
+	h.Submit(parent, []compose.Patch{workloadPatch("release"), notice})
+	h.expect(t, "release done", "notice done")
+	claim := workloadPatch("release")
+	claim.Name, claim.Target.Subresource = "claim", ""
+	h.Submit(parent, []compose.Patch{claim, notice})
+	h.expect(t, "claim lost", "notice lost")
+	notice.Body = json.RawMessage(`{"metadata":{"annotations":{"a":"2"}}}`)
+	h.Submit(parent, []compose.Patch{workloadPatch("later"), notice})
+	h.expect(t, "later done", "notice done")
+	if sent := len(h.server.seen()); sent != 4 {
+		t.Errorf("%d requests were sent, want 4", sent)
 	}
 }
 
