@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 
 	"rtj.dev/rtj/api/v1beta1"
 )
@@ -43,7 +44,12 @@ func (s *situation) quotaCondition() {
 	case s.workload.finished():
 		s.condition(v1beta1.ConditionQuotaReserved, false, v1beta1.ReasonFinished, "by Workload "+s.workload.Meta.Name)
 	default:
-		s.condition(v1beta1.ConditionQuotaReserved, false, v1beta1.ReasonWaitingForQuota, "by Workload "+s.workload.Meta.Name)
+		// Kueue's own words, where it gave any.
+		c := s.workload.condition(kueue.WorkloadQuotaReserved)
+		if !isReason(c.Reason) {
+			c.Reason, c.Message = v1beta1.ReasonWaitingForQuota, "by Workload "+s.workload.Meta.Name
+		}
+		s.condition(v1beta1.ConditionQuotaReserved, false, c.Reason, c.Message)
 	}
 }
 
