@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"text/tabwriter"
 	"time"
@@ -36,7 +37,7 @@ func main() {
 		}
 		all = append(all, figures...)
 	}
-	broken := show(all)
+	broken := show(all) + missing(all, *noCluster)
 	word := "ok"
 	if broken+failed > 0 {
 		word = "FAILED"
@@ -45,6 +46,18 @@ func main() {
 	if broken+failed > 0 {
 		os.Exit(1)
 	}
+}
+
+// missing names the promises that nothing measured: they count as broken.
+func missing(all []figure, noCluster bool) (n int) {
+	for name, p := range promises {
+		measured := slices.ContainsFunc(all, func(f figure) bool { return f.Name == name })
+		if !measured && !(p.cluster && noCluster) {
+			fmt.Printf("nothing measured: %s\n", name)
+			n++
+		}
+	}
+	return n
 }
 
 // show prints the table and returns the number of broken promises.

@@ -37,7 +37,7 @@ var sources = []source{
 	goBench("reading the store", "./hooks/catalog", "."),
 	{name: "the SDK", dir: "sdk/python", argv: []string{"../../.venv/bin/python", "bench/step.py"}, read: readSDK},
 	{name: "a preempt-and-resume cycle on the local cluster", cluster: true,
-		argv: []string{"go", "run", "./test/e2e/run", "-suite", "APIWrites"}, read: readFigure},
+		argv: []string{"go", "run", "./test/e2e/run", "-suite", "Writes"}, read: readFigure},
 }
 
 // measure runs the command and reads its figures line by line.

@@ -55,6 +55,7 @@ func countGo(cmd *exec.Cmd) figures {
 func readEvents(r io.Reader) figures {
 	var f figures
 	output := map[string]*bytes.Buffer{}
+	failed := map[string]int{}
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, 16<<20)
 	for lines.Scan() {
@@ -71,8 +72,12 @@ func readEvents(r io.Reader) figures {
 			}
 			output[key].WriteString(e.Output)
 		case "fail":
+			// The package fails with its test; it counts where none of its tests did.
+			if e.Test != "" || failed[e.Package] == 0 {
+				f.failed++
+				failed[e.Package]++
+			}
 			os.Stdout.Write(bufferOf(output[key]))
-			f.failed++
 			delete(output, key)
 		case "pass", "skip":
 			if e.Test != "" && e.Action == "pass" {

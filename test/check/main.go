@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -20,6 +21,10 @@ func main() {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
 	start := time.Now()
+	if *only != "" && !slices.ContainsFunc(steps, func(s step) bool { return s.group == *only }) {
+		fmt.Fprintf(os.Stderr, "check: no step is in group %q\n", *only)
+		os.Exit(2)
+	}
 	var total figures
 	for _, step := range steps {
 		if *only != "" && step.group != *only {

@@ -15,6 +15,8 @@ var steps = []step{
 	lint("go vet", ".", "go", "vet", "./..."),
 	lint("go vet, with the end-to-end suites", ".", "go", "vet", "-tags", "e2e", "./..."),
 	lint("go vet of the process node", "test/node", "go", "vet", "./..."),
+	lint("go vet of the CRD's tests", "test/crd", "go", "vet", "./..."),
+	lint("go vet of the generator", "test/tools", "go", "vet", "./..."),
 	lint("staticcheck", ".", "sh", "-c", "go build -C test/tools -o ../../bin/staticcheck honnef.co/go/tools/cmd/staticcheck && bin/staticcheck ./... && bin/staticcheck -tags e2e ./test/..."),
 	lint("ruff", "sdk/python", "../../.venv/bin/ruff", "check", ".", "../../examples/numpy"),
 	lint("ruff format", "sdk/python", "../../.venv/bin/ruff", "format", "--check", ".", "../../examples/numpy"),
