@@ -4,6 +4,9 @@ package e2e
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -14,44 +17,65 @@ import (
 	"rtj.dev/rtj/test/harness"
 )
 
-// A checkpoint with a missing object is passed over for the one before, and
-// status says so.
+// Checkpoints with a missing or a short object, a manifest that is damaged and
+// one of a later version are passed over for the one before, and status says why
+// for each.
 func TestTornCheckpointPassedOver(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, 2)
-	j := harness.Job{Name: "torn", Steps: 200, Interval: time.Second}
+	j := harness.Job{Name: "torn", Steps: 240, Interval: time.Second}
 	s.create(j)
 	s.untilAttempt("torn", 1)
-	s.untilManifests("torn", 3)
+	s.untilManifests("torn", 4)
 	s.patch("torn", suspend)
 	job := s.untilPhase("torn", v1beta1.PhasePaused)
-	all := s.untilManifests("torn", 3)
-	newest, before := all[len(all)-1], all[len(all)-2]
-
-	// The checkpoint's folder is checkpoints/<attempt>/<step>-<nonce>/.
-	nonce := strings.Split(newest.ID, "-")[2]
-	keys, err := s.List(t.Context(), s.RunPrefix(job)+"checkpoints/1/")
-	s.must(err)
-	torn := ""
-	for _, key := range keys {
-		if strings.Contains(key, "-"+nonce+"/") && !strings.HasSuffix(key, "-index.json") {
-			torn = key
-		}
-	}
-	if torn == "" {
-		t.Fatalf("no data object of %s among %v", newest.ID, keys)
-	}
-	s.must(s.Remove(t.Context(), torn))
+	all := s.untilManifests("torn", 4)
+	missing, short, before := all[len(all)-1], all[len(all)-2], all[len(all)-3]
+	s.must(s.Remove(t.Context(), s.dataObject(job, missing)))
+	s.must(s.Write(t.Context(), s.dataObject(job, short), []byte("short")))
+	damaged := s.writeManifest(job, 5000, []byte("{"), "0123456789abcdef")
+	later := []byte(`{"schemaVersion":"9.0","kind":"CheckpointManifest"}`)
+	sum := sha256.Sum256(later)
+	future := s.writeManifest(job, 6000, later, hex.EncodeToString(sum[:])[:16])
 
 	s.patch("torn", resume)
 	job = s.untilAttempt("torn", 2)
 	if from := job.Status.Checkpoint.RestoredFrom; from == nil || from.ID != before.ID {
 		t.Errorf("want the restore point %s, it is %+v", before.ID, from)
 	}
-	if reason := passedOver(job, newest.ID); reason != v1beta1.ReasonIncomplete {
-		t.Errorf("want %s passed over as %s, it is %q in %+v", newest.ID, v1beta1.ReasonIncomplete, reason, job.Status.Checkpoint.PassedOver)
+	for id, want := range map[string]string{
+		missing.ID: v1beta1.ReasonIncomplete, short.ID: v1beta1.ReasonIncomplete,
+		damaged: v1beta1.ReasonCorruptManifest, future: v1beta1.ReasonUnknownVersion,
+	} {
+		if reason := passedOver(job, id); reason != want {
+			t.Errorf("want %s passed over as %s, it is %q in %+v", id, want, reason, job.Status.Checkpoint.PassedOver)
+		}
 	}
 	s.succeeds(j)
+}
+
+// dataObject is the key of an object with data of a checkpoint, which is below
+// checkpoints/<attempt>/<step>-<nonce>/.
+func (s *scene) dataObject(job *v1beta1.ResumableTrainingJob, m harness.Manifest) string {
+	s.t.Helper()
+	nonce := strings.Split(m.ID, "-")[2]
+	keys, err := s.List(s.t.Context(), fmt.Sprintf("%scheckpoints/%d/", s.RunPrefix(job), m.Attempt))
+	s.must(err)
+	for _, key := range keys {
+		if strings.Contains(key, "-"+nonce+"/") && !strings.HasSuffix(key, "-index.json") {
+			return key
+		}
+	}
+	s.t.Fatalf("no data object of %s among %v", m.ID, keys)
+	return ""
+}
+
+// writeManifest puts bytes where a manifest of attempt 1 would be, and returns its id.
+func (s *scene) writeManifest(job *v1beta1.ResumableTrainingJob, step int64, data []byte, hash string) string {
+	s.t.Helper()
+	id := fmt.Sprintf("%06d-%012d-%s-%s", 1, step, "0123456789ab", hash)
+	s.must(s.Write(s.t.Context(), s.RunPrefix(job)+"manifests/"+id+".json", data))
+	return id
 }
 
 func passedOver(job *v1beta1.ResumableTrainingJob, id string) string {
