@@ -36,14 +36,12 @@ func TestAPIWritesOfOnePreemptAndResumeCycle(t *testing.T) {
 	from := time.Now()
 	s.create(high)
 	s.untilAttempt("low", 2)
-	s.untilStep("low", 2, 1)
-	to := time.Now()
 	job := s.succeeds(low)
 	s.resumed(job, 2)
 	moments, err := cycle().Moments(t.Context(), s.Namespace, job)
 	s.must(err)
 
-	writes, err := s.Writes(from, to)
+	writes, err := s.Writes(from, moments.FirstStep)
 	s.must(err)
 	counted, statuses, changed := 0, 0, changes()
 	for _, w := range writes {
