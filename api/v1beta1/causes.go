@@ -3,8 +3,8 @@ package v1beta1
 // Causes for which an attempt is asked to end. They are reasons of the Yielding
 // condition, stand in the control document and the ledger, and reach the
 // training script. Where Kueue evicts for anything but preemption or
-// deactivation the cause is Kueue's own reason, so a reader must accept values
-// that are not in this list.
+// deactivation the cause is Kueue's own reason (docs/api.md names the usual
+// ones), so a reader must accept values that are not in this list.
 const (
 	// CausePaused: spec.suspend became true.
 	CausePaused YieldCause = "Paused"
@@ -22,16 +22,6 @@ const (
 	// CauseStartupDeadline: the pods were not ready within spec.startup.deadline.
 	CauseStartupDeadline YieldCause = "StartupDeadline"
 
-	// CausePodsReadyTimeout: Kueue's own timeout for ready pods.
-	CausePodsReadyTimeout YieldCause = "PodsReadyTimeout"
-	// CauseAdmissionCheck: an admission check asks for another try.
-	CauseAdmissionCheck YieldCause = "AdmissionCheck"
-	// CauseClusterQueueStopped: the ClusterQueue was stopped with HoldAndDrain.
-	CauseClusterQueueStopped YieldCause = "ClusterQueueStopped"
-	// CauseLocalQueueStopped: the LocalQueue was stopped with HoldAndDrain.
-	CauseLocalQueueStopped YieldCause = "LocalQueueStopped"
-	// CauseNodeFailures: nodes of the topology assignment failed.
-	CauseNodeFailures YieldCause = "NodeFailures"
 	// CauseDeactivated: the Workload was set inactive. Kueue may add a cause of its
 	// own to the reason ("DeactivatedDueTo..."); it is cut off here and stands in the
 	// message.

@@ -15,7 +15,8 @@ type CheckpointSpec struct {
 	// +kubebuilder:validation:XValidation:rule=`self.matches('^([0-9]{1,6}([.][0-9]{1,3})?(h|m|s|ms))+$') && duration(self) >= duration('1s') && duration(self) <= duration('168h')`,message="checkpoint.interval must be a duration from 1s to 168h, for example 10m or 1h30m"
 	Interval metav1.Duration `json:"interval,omitempty"`
 
-	// retention says which checkpoints are kept.
+	// retention says which checkpoints are to be kept. Accepted, not yet carried
+	// out: nothing is deleted.
 	// +optional
 	// +kubebuilder:default={}
 	Retention Retention `json:"retention,omitempty"`
@@ -56,10 +57,12 @@ type StorageCredentials struct {
 	SecretName string `json:"secretName"`
 }
 
-// Retention says which checkpoints are kept. The two newest ones and every one
-// that a resumption may need are always kept.
+// Retention says which checkpoints are to be kept. It is accepted and not yet
+// carried out: nothing deletes checkpoints.
 type Retention struct {
-	// keepLast is the number of newest checkpoints that are kept.
+	// keepLast is the number of newest checkpoints to keep. Accepted, not yet
+	// carried out: nothing is deleted. Until then use a lifecycle rule of the
+	// bucket, with care: it does not know which checkpoints a resumption needs.
 	// +optional
 	// +kubebuilder:default=3
 	// +kubebuilder:validation:Minimum=2

@@ -20,16 +20,20 @@ const (
 	ConditionStalled = "Stalled"
 
 	// ConditionQuotaReserved is True while Kueue holds quota for the job. When it
-	// is False, reason and message are Kueue's own where Kueue gave them.
+	// is False, reason and message are those of the Workload's own condition where
+	// it has one, such as Pending or OnHold; else WaitingForQuota, Finished, or
+	// NoWorkload where nothing is queued.
 	ConditionQuotaReserved = "QuotaReserved"
 	// ConditionYielding is True from the request that an attempt ends until no pod
 	// of it is left; the reason is the YieldCause.
 	ConditionYielding = "Yielding"
-	// ConditionCheckpointReady is True when a complete checkpoint exists from which
-	// the next attempt can resume.
+	// ConditionCheckpointReady is True when the branch has a complete checkpoint,
+	// status.checkpoint.latest. Whether it fits the shape that is admitted next is
+	// another matter: see ConditionNoCompatibleCheckpoint.
 	ConditionCheckpointReady = "CheckpointReady"
-	// ConditionStoreReachable is True when the newest read of the store succeeded,
-	// Unknown before the first one.
+	// ConditionStoreReachable is True when the newest read of the store succeeded.
+	// It is False with reason CatalogNotRead before the first one, and with the
+	// failure's reason after one that failed.
 	ConditionStoreReachable = "StoreReachable"
 	// ConditionTemplateOutdated is True while the attempt runs with an older
 	// template than the spec has: the edit applies at the next attempt.

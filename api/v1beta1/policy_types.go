@@ -27,7 +27,7 @@ type ResumeSpec struct {
 	// from restricts resumption to this checkpoint id and its descendants.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
-	// +kubebuilder:validation:XValidation:rule=`self == "" || self.matches('^[0-9]{6}-[0-9]{12,}-[0-9a-f]{12}-[0-9a-f]{16}$')`,message="resume.from must be a checkpoint id as in status.checkpoint.latest.id, for example 000003-000000001200-5f0c9a1be2d4-9b1de02f6c7a8e55, or empty"
+	// +kubebuilder:validation:XValidation:rule=`self == "" || self.matches('^[0-9]{6}-[0-9]{12}-[0-9a-f]{12}-[0-9a-f]{16}$')`,message="resume.from must be a checkpoint id as in status.checkpoint.latest.id, for example 000003-000000001200-5f0c9a1be2d4-9b1de02f6c7a8e55, or empty"
 	From string `json:"from,omitempty"`
 
 	// compatibility is what may differ between a checkpoint and the attempt that
@@ -46,7 +46,8 @@ type ResumeSpec struct {
 // resumes it.
 type Compatibility struct {
 	// worldSize: Reshard (the default) allows another world size where the
-	// checkpoint's components can be read at it; Exact allows none.
+	// checkpoint's components can be read at it; Exact allows none, and no
+	// checkpoint of which any component was left out.
 	// +optional
 	// +kubebuilder:default=Reshard
 	WorldSize WorldSizePolicy `json:"worldSize,omitempty"`

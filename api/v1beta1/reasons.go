@@ -1,7 +1,8 @@
 package v1beta1
 
 // Reasons of the Ready condition in phase Pending: what is missing before the
-// job may be queued.
+// job may be queued. Those of the store (Secret..., Bucket..., Store...) and
+// DefaultLocalQueueCapturesPods are also reasons of status.hold.
 const (
 	// ReasonQueueNotFound: no LocalQueue has the name spec.queueName.
 	ReasonQueueNotFound = "QueueNotFound"
@@ -22,29 +23,29 @@ const (
 	ReasonSecretIncomplete = "SecretIncomplete"
 	// ReasonBucketNotFound: the store answers, and has no such bucket.
 	ReasonBucketNotFound = "BucketNotFound"
-	// ReasonStoreUnreachable: the store does not answer. Also a reason to hold.
+	// ReasonStoreUnreachable: the store does not answer.
 	ReasonStoreUnreachable = "StoreUnreachable"
 	// ReasonStoreAccessDenied: the store answers, and refuses the credentials.
 	ReasonStoreAccessDenied = "StoreAccessDenied"
 	// ReasonTemplateInvalid: the template has a fault that the API server could not see.
 	ReasonTemplateInvalid = "TemplateInvalid"
-	// ReasonRunIDPending: the run id is being written to the job's annotations.
-	ReasonRunIDPending = "RunIDPending"
-	// ReasonCatalogNotRead: the checkpoints in the store are being listed.
+	// ReasonCatalogNotRead: the store was not read yet. Also why StoreReachable is
+	// False before the first reading.
 	ReasonCatalogNotRead = "CatalogNotRead"
+	// ReasonCreatingWorkload: nothing is missing; the Workload is created next.
+	ReasonCreatingWorkload = "CreatingWorkload"
 )
 
-// Reasons of the Ready condition in phase Queued.
+// Reasons of the Ready condition in phase Queued. On hold it is the reason of
+// status.hold; while an admission is given back, the reason why it goes.
 const (
-	// ReasonCreatingWorkload: the Workload does not exist yet.
-	ReasonCreatingWorkload = "CreatingWorkload"
 	// ReasonWaitingForQuota: Kueue has the job in its queue; the message is Kueue's.
 	ReasonWaitingForQuota = "WaitingForQuota"
 	// ReasonInadmissible: Kueue cannot admit the job as it is, or its queue is
 	// missing or stopped; the message is Kueue's.
 	ReasonInadmissible = "Inadmissible"
-	// ReasonOnHold: the job keeps itself out of the queue; status.hold says why and
-	// until when.
+	// ReasonOnHold: the Workload is still out of the queue and goes back next. While
+	// a hold is in force the reason is the hold's own.
 	ReasonOnHold = "OnHold"
 	// ReasonDeactivated: Kueue or an administrator set the Workload inactive. The
 	// job is Stalled until the Workload's spec.active is true again, or it is paused
@@ -61,13 +62,8 @@ const (
 )
 
 // Reasons of status.hold: why the job is outside the queue, or waits between
-// two attempts. BackOff, NoCompatibleCheckpoint, LaunchRefused and
-// StoreUnreachable are also reasons of conditions.
+// two attempts.
 const (
-	// ReasonPaused: spec.suspend is true. Also the reason in phase Paused.
-	ReasonPaused = "Paused"
-	// ReasonBackOff: the job waits before it tries again.
-	ReasonBackOff = "BackOff"
 	// ReasonCrashBackOff: the job waits after a failure of the application.
 	ReasonCrashBackOff = "CrashBackOff"
 	// ReasonDisruptionBackOff: the job waits after a disruption before which no new
@@ -79,36 +75,48 @@ const (
 	// spec.startup.deadline.
 	ReasonStartupDeadline = "StartupDeadline"
 	// ReasonNoCompatibleCheckpoint: checkpoints exist and none fits, and
-	// spec.resume.onNone is Wait.
+	// spec.resume.onNone is Wait. Also the reason of the condition of this name.
 	ReasonNoCompatibleCheckpoint = "NoCompatibleCheckpoint"
 	// ReasonAdmissionUnusable: what Kueue admitted is not what the job asked for,
 	// or cannot be used.
 	ReasonAdmissionUnusable = "AdmissionUnusable"
-	// ReasonTemplateChanged: an edit asks for other counts, resources or placement,
-	// so the job queues again.
-	ReasonTemplateChanged = "TemplateChanged"
-	// ReasonLaunchRefused: the API server refused the attempt's JobSet.
+	// ReasonLaunchRefused: the API server refused the attempt's JobSet. Also the
+	// reason of the condition of this name.
 	ReasonLaunchRefused = "LaunchRefused"
-	// ReasonVerdictPending: an attempt ended, and the store has to be read before
-	// its outcome is known.
+	// ReasonVerdictPending: an attempt ended, and its pods have to go or the store
+	// has to be read before its outcome is known. Also a reason of phases Draining
+	// and Starting.
 	ReasonVerdictPending = "VerdictPending"
 )
 
-// Reasons of the Ready condition in phase Starting.
+// Reasons of the Ready condition between two attempts; none of them is a reason
+// of status.hold.
 const (
-	// ReasonAdmitted: Kueue admitted the job; the attempt is being prepared.
+	// ReasonPaused: spec.suspend is true. Phase Paused.
+	ReasonPaused = "Paused"
+	// ReasonBackOff: the job waits for a back-off that is so short that the quota
+	// is kept; status.hold says which. Phase Starting.
+	ReasonBackOff = "BackOff"
+	// ReasonTemplateChanged: an edit asks for other counts, resources or placement,
+	// so the admission is given back and the job queues again: phase Queued. Also
+	// why TemplateOutdated is True.
+	ReasonTemplateChanged = "TemplateChanged"
+)
+
+// Reasons of the Ready condition in phase Starting. An admission that may yet
+// become usable is kept for half a minute, with the reason that status.hold gets
+// when it does not.
+const (
+	// ReasonAdmitted: Kueue admitted the job; the attempt is being prepared, the
+	// store read for its restore point.
 	ReasonAdmitted = "Admitted"
-	// ReasonChoosingCheckpoint: the store is read to choose the restore point.
+	// ReasonChoosingCheckpoint: the store is read to choose the restore point. It is
+	// known inside a decision only; the condition says Admitted.
 	ReasonChoosingCheckpoint = "ChoosingCheckpoint"
-	// ReasonCreatingJobSet: the attempt's JobSet is being created, suspended.
-	ReasonCreatingJobSet = "CreatingJobSet"
-	// ReasonClaiming: the attempt claims the admission.
-	ReasonClaiming = "Claiming"
-	// ReasonJobSetStarting: the JobSet is unsuspended and has no pods yet.
-	ReasonJobSetStarting = "JobSetStarting"
-	// ReasonPodsNotReady: not all pods are ready.
+	// ReasonPodsNotReady: the attempt may start or started, and not all of its pods
+	// are ready.
 	ReasonPodsNotReady = "PodsNotReady"
-	// ReasonRestoring: the workers read their checkpoint.
+	// ReasonRestoring: all pods are ready, and the workers read their checkpoint.
 	ReasonRestoring = "Restoring"
 )
 
@@ -164,7 +172,9 @@ const (
 	// ReasonLayoutMismatch: its parallel layout cannot be mapped to the new number
 	// of ranks.
 	ReasonLayoutMismatch = "LayoutMismatch"
-	// ReasonComponentIncomplete: a component was left out of it on purpose.
+	// ReasonComponentIncomplete: a component was left out of it on purpose: the
+	// model or the optimizer, or any where spec.resume.compatibility.worldSize is
+	// Exact.
 	ReasonComponentIncomplete = "ComponentIncomplete"
 	// ReasonDeviceMismatch: it was written on other devices.
 	ReasonDeviceMismatch = "DeviceMismatch"
@@ -174,7 +184,8 @@ const (
 	ReasonNotFound = "NotFound"
 )
 
-// Reasons of conditions that are False because all is well, or Unknown.
+// Reasons of conditions with nothing to report: False because there is nothing,
+// or True because all is well.
 const (
 	// ReasonAsExpected: there is nothing to report.
 	ReasonAsExpected = "AsExpected"

@@ -75,7 +75,9 @@ type ResumableTrainingJobStatus struct {
 	// +kubebuilder:validation:MaxLength=32
 	Workers string `json:"workers,omitempty"`
 
-	// preemptions counts attempts that ended because Kueue evicted them.
+	// preemptions counts attempts that were asked to end because Kueue preempted
+	// them (cause Preempted), and ended for that (outcome Yielded). Other evictions
+	// are not counted.
 	// +optional
 	Preemptions int32 `json:"preemptions,omitempty"`
 
@@ -95,7 +97,9 @@ type ResumableTrainingJobStatus struct {
 	// +optional
 	Failures FailureStatus `json:"failures,omitempty"`
 
-	// hold is why the job waits outside the queue, and until when.
+	// hold is why the job waits outside the queue or between two attempts, and
+	// until when. One that is over stays here until an attempt trains, so that the
+	// next one for the same reason is longer.
 	// +optional
 	Hold *HoldStatus `json:"hold,omitempty"`
 
@@ -266,7 +270,8 @@ type HoldStatus struct {
 	Message string `json:"message,omitempty"`
 	// since when the job is held for this reason.
 	Since metav1.Time `json:"since"`
-	// until is when the job may go on; absent: when the cause is gone.
+	// until is when the job may go on, or, where the reason lies in the store, from
+	// when on a reading may lift the hold. Every hold has it.
 	// +optional
 	Until *metav1.Time `json:"until,omitempty"`
 	// count of holds for this reason in a row; the wait grows with it.
