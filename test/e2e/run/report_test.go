@@ -1,0 +1,50 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+const events = `{"Action":"output","Package":"p","Output":"  1.0s  API server ready\n"}
+{"Action":"run","Package":"p","Test":"TestGood"}
+{"Action":"output","Package":"p","Test":"TestGood","Output":"=== RUN   TestGood\n"}
+{"Action":"output","Package":"p","Test":"TestGood","Output":"figure: {\"value\":1}\n"}
+{"Action":"output","Package":"p","Test":"TestGood","Output":"    x_test.go:1: nobody needs this\n"}
+{"Action":"pass","Package":"p","Test":"TestGood","Elapsed":1.5}
+{"Action":"output","Package":"p","Test":"TestBad/part","Output":"    x_test.go:2: this is why\n"}
+{"Action":"fail","Package":"p","Test":"TestBad/part","Elapsed":2}
+{"Action":"fail","Package":"p","Test":"TestBad","Elapsed":2}
+{"Action":"output","Package":"p","Test":"TestLater","Output":"    x_test.go:3: not here\n"}
+{"Action":"skip","Package":"p","Test":"TestLater","Elapsed":0}
+{"Action":"output","Package":"p","Output":"FAIL\n"}
+{"Action":"fail","Package":"p","Elapsed":4}
+{"Action":"output","Package":"q","Test":"TestCut","Output":"panic: cut short\n"}
+{"Action":"fail","Package":"q","Elapsed":1}
+`
+
+const shown = `  1.0s  API server ready
+figure: {"value":1}
+ok      1.5 s  TestGood
+FAIL    2.0 s  TestBad
+        x_test.go:2: this is why
+skip    0.0 s  TestLater
+        x_test.go:3: not here
+    panic: cut short
+`
+
+func TestReport(t *testing.T) {
+	var out strings.Builder
+	r := newReport(&out)
+	if err := r.read(strings.NewReader(events)); err != nil {
+		t.Fatal(err)
+	}
+	if out.String() != shown {
+		t.Errorf("got\n%s\nwant\n%s", out.String(), shown)
+	}
+	if r.passed != 1 || r.failed != 2 || r.skipped != 1 {
+		t.Errorf("%d passed, %d failed, %d skipped", r.passed, r.failed, r.skipped)
+	}
+	if got := strings.Join(r.failures, " "); got != "TestBad q" {
+		t.Errorf("failed: %s", got)
+	}
+}
