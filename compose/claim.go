@@ -2,6 +2,7 @@ package compose
 
 import (
 	"encoding/json"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -15,7 +16,7 @@ var claims = []rule[*claim]{
 		return s.launch.wanted == nil || s.prepared == nil || s.launch.wanted.New != nil
 	}, then: nothing[*claim]},
 	{name: "Claim", when: always, then: func(s *situation) *claim {
-		return &claim{reservation: s.reservation, Attempt: s.launch.number, At: metav1.NewTime(s.Now.UTC().Truncate(1e9))}
+		return &claim{reservation: s.reservation, Attempt: s.launch.number, At: metav1.NewTime(s.Now.UTC().Truncate(time.Second))}
 	}},
 }
 

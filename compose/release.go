@@ -2,6 +2,7 @@ package compose
 
 import (
 	"encoding/json"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
@@ -86,7 +87,7 @@ func releaseEvicted(requeued string) func(*situation) *release {
 	}
 }
 
-// releasePatch gives the quota back: patch 1 of the design. It also gives back
+// releasePatch gives the quota back, once the LIST shows no pod. It also gives back
 // what a Workload of an earlier number still holds.
 func (s *situation) releasePatch() *Patch {
 	for _, w := range s.leftover {
@@ -140,7 +141,7 @@ type workloadConditions struct {
 }
 
 func newConditions(s *situation, w *Workload) *workloadConditions {
-	c := &workloadConditions{observed: w.Status.Conditions, at: metav1.NewTime(s.Now.UTC().Truncate(1e9)), generation: w.Meta.Generation}
+	c := &workloadConditions{observed: w.Status.Conditions, at: metav1.NewTime(s.Now.UTC().Truncate(time.Second)), generation: w.Meta.Generation}
 	for i := range w.Status.Conditions {
 		c.list = append(c.list, w.Status.Conditions[i].Raw)
 	}
