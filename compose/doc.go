@@ -7,8 +7,8 @@
 //
 // The decisions are rule tables: an ordered list of named rules, of which the
 // first match wins. The Decision lists the match of every table, so that one can
-// always say which rule decided, and why. To find the rule that a name stands
-// for, search for the name.
+// always say which rule decided, and why. A rule's name may stand in several
+// tables: docs/concepts.md lists the file of each table; search it for the name.
 //
 // Contract with the caller:
 //
