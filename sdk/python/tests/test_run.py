@@ -15,10 +15,12 @@ import pytest
 from rtj import records
 from rtj.errors import ConfigurationError
 from rtj.outcome import RUNNING, RankOutcome
-from rtj.run import Child, launcher, plan_processes, verdict
+from rtj.run import Child, launcher, plan_processes, read_arguments, verdict
 from world import PROGRAMS, Ended, World, ended, eventually
 
 RTJ_RUN = [sys.executable, "-m", "rtj.run"]
+ROOT = Path(__file__).parents[3]
+DOCUMENTS = [*sorted((ROOT / "examples").rglob("*.yaml")), ROOT / "README.md"]
 
 
 def said(outcome: str, rank: int = 0, pid: int = 0, notice: bool = False) -> RankOutcome:
@@ -109,9 +111,49 @@ class TestPlan:
         assert len(ports) == 2
 
 
-def simple(folder: Path, *command: str) -> subprocess.Popen[str]:
+class TestArguments:
+    @pytest.mark.parametrize(
+        ("argv", "nproc", "withheld", "command"),
+        [
+            (["python", "train.py"], 0, False, ["python", "train.py"]),
+            (["--", "python", "train.py"], 0, False, ["python", "train.py"]),
+            (["--nproc", "4", "python", "--nproc", "2"], 4, False, ["python", "--nproc", "2"]),
+            (["--nproc=4", "--withhold-sigterm", "--", "python"], 4, True, ["python"]),
+            # Only the first -- is rtj-run's.
+            (["python", "train.py", "--", "x"], 0, False, ["python", "train.py", "--", "x"]),
+            (["--", "--strange-name"], 0, False, ["--strange-name"]),
+        ],
+    )
+    def test_the_command_begins_at_the_first_argument_that_is_no_option(
+        self, argv: list[str], nproc: int, withheld: bool, command: list[str]
+    ) -> None:
+        options, found = read_arguments(argv)
+        assert (options.nproc, options.withhold_sigterm, found) == (nproc, withheld, command)
+
+    @pytest.mark.parametrize("argv", [[], ["--"], ["--nproc", "2"], ["--nproc"], ["--nprocs", "2", "python"]])
+    def test_no_command_or_an_unknown_option_is_an_error(self, argv: list[str]) -> None:
+        with pytest.raises(SystemExit) as left:
+            read_arguments(argv)
+        assert left.value.code == 2
+
+    @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+    def test_the_commands_of_examples_and_documentation_are_understood(self, path: Path) -> None:
+        lines = re.findall(r"^ *-? *command: *(.*)$", path.read_text(), re.MULTILINE)
+        commands = [[word.strip(" \"'") for word in line.strip("[]").split(",")] for line in lines]
+        assert commands, "no command in it"
+        for program, *argv in commands:
+            assert program == "rtj-run"
+            assert read_arguments(argv)[1] == ["python", "train.py"]
+
+
+def simple(folder: Path, *command: str, **environ: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [*RTJ_RUN, *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=folder
+        [*RTJ_RUN, *command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=folder,
+        env=os.environ | environ,
     )
 
 
@@ -132,6 +174,20 @@ def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
     result = ended(simple(tmp_path, "--", "no-such-program"))
     assert result.code == 127
     assert "cannot start no-such-program: No such file or directory" in result.output
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("RTJ_PROCESSES_PER_POD", "two", "RTJ_PROCESSES_PER_POD is 'two', want a whole number"),
+        ("RTJ_PROCESSES_PER_POD", "0", "RTJ_PROCESSES_PER_POD is 0, want at least 1"),
+        ("RTJ_TERMINATION_GRACE_SECONDS", "1m", "RTJ_TERMINATION_GRACE_SECONDS is '1m', want a number of seconds"),
+        ("RTJ_POD_INDEX", "first", "RTJ_POD_INDEX is 'first', want a whole number"),
+    ],
+)
+def test_a_wrong_variable_is_named(tmp_path: Path, name: str, value: str, says: str) -> None:
+    result = ended(simple(tmp_path, "true", **{name: value}))
+    assert (result.code, says in result.output, "Traceback" in result.output) == (64, True, False), result.output
 
 
 def test_without_a_command_the_usage_is_shown(tmp_path: Path) -> None:

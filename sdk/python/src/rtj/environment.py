@@ -65,7 +65,7 @@ def read(
 
     Raises ConfigurationError that names the variable.
     """
-    values = _Values(environ)
+    values = Values(environ)
     managed = bool(environ.get("RTJ_RUN_ID")) and bool(environ.get("RTJ_ATTEMPT"))
     uri = environ.get("RTJ_STORAGE_URI") or ("" if store is None else os.fspath(store))
     if not uri:
@@ -110,13 +110,13 @@ def read(
 
 def first_rank(environ: Mapping[str, str]) -> int:
     """Return the first rank of this pod. Raises ConfigurationError."""
-    values = _Values(environ)
+    values = Values(environ)
     pods = values.whole("RTJ_PODS_PER_JOB", 1, least=1)
     processes = values.whole("RTJ_PROCESSES_PER_POD", 1, least=1)
     return (values.whole("RTJ_JOB_INDEX", 0) * pods + values.whole("RTJ_POD_INDEX", 0)) * processes
 
 
-def _rank(values: _Values) -> tuple[int, int]:
+def _rank(values: Values) -> tuple[int, int]:
     if values.environ.get("RTJ_LOCAL_RANK"):
         local = values.whole("RTJ_LOCAL_RANK", 0)
         return first_rank(values.environ) + local, local
@@ -142,11 +142,14 @@ def _identity(text: str) -> dict[str, str]:
     return identity
 
 
-class _Values:
+class Values:
+    """Numbers from environment variables. An empty variable is one that is not set."""
+
     def __init__(self, environ: Mapping[str, str]) -> None:
         self.environ = environ
 
     def whole(self, name: str, default: int, least: int = 0) -> int:
+        """Return a whole number. Raises ConfigurationError that names the variable."""
         text = self.environ.get(name)
         if not text:
             return default
@@ -159,6 +162,7 @@ class _Values:
         return value
 
     def number(self, name: str, default: float) -> float:
+        """Return seconds. Raises ConfigurationError that names the variable."""
         text = self.environ.get(name)
         if not text:
             return default

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from rtj import exitcodes
+
 
 class Error(Exception):
     """The base of all errors that this package raises on purpose."""
@@ -96,7 +98,7 @@ class YieldNotServiced(SystemExit):
     """Raised when a yield was asked and no checkpoint could be committed for it: leave, with code 76."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(76)
+        super().__init__(exitcodes.NOT_SERVICED)
         self.message = message
 
     def __str__(self) -> str:

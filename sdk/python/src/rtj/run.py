@@ -1,6 +1,6 @@
 """rtj-run: starts a pod's ranks, passes SIGTERM on as they need it, and turns what became of them into an exit code.
 
-Made to be PID 1 of a container: ``command: [rtj-run, --, python, train.py]``. It knows nothing of the store: each
+Made to be PID 1 of a container: ``command: [rtj-run, python, train.py]``. It knows nothing of the store: each
 rank leaves its last word in a folder of this machine (rtj.outcome).
 """
 
@@ -18,21 +18,15 @@ import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 
-from rtj import outcome, records
-from rtj.environment import first_rank
+from rtj import exitcodes, outcome, records
+from rtj.environment import Values, first_rank
 from rtj.errors import ConfigurationError
 from rtj.outcome import RUNNING, RankOutcome
 
 log = logging.getLogger("rtj.run")
-
-EXIT_FINISHED = 0
-EXIT_YIELDED = 75
-EXIT_NOT_SERVICED = 76
-EXIT_RESTORE_FAILED = 77
-EXIT_USAGE = 64
-EXIT_CANNOT_START = 127
 
 # What becomes of the others when one process of this pod failed: told at once, ended later.
 TOLD_SECONDS = 5.0
@@ -43,7 +37,7 @@ _LAUNCHERS = {"torchrun", "torch.distributed.run", "accelerate", "deepspeed", "m
 # Of those, these end their ranks at SIGTERM after a time of their own that nothing can change.
 _IMPATIENT = _LAUNCHERS - {"torchrun", "torch.distributed.run"}
 
-_USAGE = """rtj-run [--nproc N] [--withhold-sigterm] -- COMMAND [ARGUMENT...]
+_USAGE = """rtj-run [--nproc N] [--withhold-sigterm] [--] COMMAND [ARGUMENT...]
 
 exit codes: 0 finished, 75 yielded (checkpoint committed), 76 yield not serviced, 77 restore failed;
 any other code is the program's own (128 + signal when a signal ended it)."""
@@ -65,32 +59,49 @@ class Child:
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s rtj-run: %(message)s", datefmt="%H:%M:%S")
-    argv = sys.argv[1:] if arguments is None else arguments
-    own, _, command = _split(argv)
-    parser = argparse.ArgumentParser(prog="rtj-run", usage=_USAGE, add_help=True)
+    options, command = read_arguments(sys.argv[1:] if arguments is None else arguments)
+    try:
+        plan = plan_processes(os.environ, command, options.nproc)
+        first = first_rank({**os.environ, **plan[0]})
+        grace = _grace(os.environ)
+    except ConfigurationError as err:
+        log.error("%s", err)
+        return exitcodes.USAGE
+    withhold = options.withhold_sigterm or launcher(command) in _IMPATIENT
+    return Supervisor(command, plan, first, grace, withhold).run()
+
+
+def read_arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
+    """Return the options and the command, which begins after ``--`` or at the first argument that is no option.
+
+    Ends the process with the usage when there is no command, or an option is unknown.
+    """
+    parser = argparse.ArgumentParser(prog="rtj-run", usage=_USAGE, allow_abbrev=False)
     parser.add_argument("--nproc", type=int, default=0, metavar="N", help="processes to start on this machine")
     parser.add_argument(
         "--withhold-sigterm",
         action="store_true",
         help="tell the ranks of SIGTERM by file only; for launchers that would kill them too early",
     )
+    own, command = _split(argv)
     options = parser.parse_args(own)
     if not command:
-        parser.error("no command: rtj-run [--nproc N] -- python train.py")
-    try:
-        plan = plan_processes(os.environ, command, options.nproc)
-    except ConfigurationError as err:
-        log.error("%s", err)
-        return EXIT_USAGE
-    withhold = options.withhold_sigterm or launcher(command) in _IMPATIENT
-    return Supervisor(command, plan, withhold).run()
+        parser.error("no command: rtj-run [--nproc N] python train.py")
+    return options, command
 
 
-def _split(argv: list[str]) -> tuple[list[str], str, list[str]]:
-    if "--" not in argv:
-        return argv, "", []
-    at = argv.index("--")
-    return argv[:at], "--", argv[at + 1 :]
+def _split(argv: list[str]) -> tuple[list[str], list[str]]:
+    at = 0
+    while at < len(argv) and argv[at].startswith("-"):
+        if argv[at] == "--":
+            return argv[:at], argv[at + 1 :]
+        at += 2 if argv[at] == "--nproc" else 1
+    return argv[:at], argv[at:]
+
+
+def _grace(environ: Mapping[str, str]) -> float:
+    """Return how many seconds after SIGTERM the pod is killed. Raises ConfigurationError."""
+    return Values(environ).number("RTJ_TERMINATION_GRACE_SECONDS", 30.0)
 
 
 def launcher(command: list[str]) -> str | None:
@@ -106,11 +117,11 @@ def launcher(command: list[str]) -> str | None:
 
 def plan_processes(environ: Mapping[str, str], command: list[str], asked: int) -> list[dict[str, str]]:
     """Return the variables that each process gets beside its parent's. Raises ConfigurationError."""
-    declared = int(environ.get("RTJ_PROCESSES_PER_POD") or 0)
+    declared = Values(environ).whole("RTJ_PROCESSES_PER_POD", 0, least=1)
     if asked < 0:
         raise ConfigurationError(f"--nproc is {asked}, want at least 1")
     common = {}
-    grace = float(environ.get("RTJ_TERMINATION_GRACE_SECONDS") or 30)
+    grace = _grace(environ)
     # torchrun kills its ranks 30 s after SIGTERM otherwise, however long the pod still has.
     common["TORCH_ELASTIC_SHUTDOWN_TIMEOUT"] = environ.get(
         "TORCH_ELASTIC_SHUTDOWN_TIMEOUT", str(max(1, int(grace - min(3, grace / 10))))
@@ -135,12 +146,25 @@ def plan_processes(environ: Mapping[str, str], command: list[str], asked: int) -
     return [{**common, "RTJ_LOCAL_RANK": str(local)} for local in range(count)]
 
 
+class Others(Enum):
+    """What was done to the other processes of this pod after one failed."""
+
+    LEFT_ALONE = "left alone"
+    TOLD_TO_END = "told to end"
+    KILLED = "killed"
+
+
 class Supervisor:
     """Owns the children, the signals and the folder of outcomes, from :meth:`run`'s beginning to its end."""
 
-    def __init__(self, command: list[str], plan: list[dict[str, str]], withhold: bool) -> None:
+    def __init__(
+        self, command: list[str], plan: list[dict[str, str]], first: int, grace: float, withhold: bool
+    ) -> None:
+        """``first`` is this pod's first rank; ``grace`` counts from SIGTERM to SIGKILL, in seconds."""
         self._command = command
         self._plan = plan
+        self._first = first
+        self._grace = grace
         self._withhold = withhold
         self._children: list[Child] = []
         self._run_dir = Path()
@@ -148,8 +172,7 @@ class Supervisor:
         self._sigterm_at: float | None = None
         self._first_failure: Child | None = None
         self._failed_at: float | None = None
-        self._ended_others = 0
-        self._grace = float(os.environ.get("RTJ_TERMINATION_GRACE_SECONDS") or 30)
+        self._others = Others.LEFT_ALONE
 
     def run(self) -> int:
         """Start the children, wait for all, and return the exit code."""
@@ -162,7 +185,7 @@ class Supervisor:
         self._run_dir = _folder()
         try:
             if not self._start():
-                return EXIT_CANNOT_START
+                return exitcodes.CANNOT_START
             while any(child.status is None for child in self._children):
                 self._wait(read)
                 self._handle_signals()
@@ -176,11 +199,7 @@ class Supervisor:
             shutil.rmtree(self._run_dir, ignore_errors=True)
 
     def _start(self) -> bool:
-        try:
-            first = first_rank({**os.environ, **self._plan[0]})
-        except ConfigurationError as err:
-            log.error("%s", err)
-            return False
+        first = self._first
         for local, variables in enumerate(self._plan):
             environ = {**os.environ, **variables, "RTJ_RUN_DIR": str(self._run_dir)}
             try:
@@ -260,12 +279,12 @@ class Supervisor:
             return
         waited = time.monotonic() - self._failed_at
         left = [child for child in self._children if child.status is None]
-        if self._ended_others == 0 and waited >= TOLD_SECONDS and left:
-            self._ended_others = 1
+        if self._others is Others.LEFT_ALONE and waited >= TOLD_SECONDS and left:
+            self._others = Others.TOLD_TO_END
             log.warning("%s failed: ending %s", self._first_failure, ", ".join(map(str, left)))
             self._forward(signal.SIGTERM)
-        elif self._ended_others == 1 and waited >= TOLD_SECONDS + KILL_SECONDS and left:
-            self._ended_others = 2
+        elif self._others is Others.TOLD_TO_END and waited >= TOLD_SECONDS + KILL_SECONDS and left:
+            self._others = Others.KILLED
             log.warning("killing %s", ", ".join(map(str, left)))
             self._forward(signal.SIGKILL)
 
@@ -288,21 +307,21 @@ def verdict(said: list[RankOutcome], children: list[Child], first_failure: Child
     """Return the exit code and the reason in words, from what the ranks recorded and how the processes ended."""
     outcomes = {o.outcome for o in said}
     if records.RESTORE_FAILED in outcomes:
-        return EXIT_RESTORE_FAILED, _first(said, records.RESTORE_FAILED)
+        return exitcodes.RESTORE_FAILED, _first(said, records.RESTORE_FAILED)
     if first_failure is not None and _crashed(first_failure, said):
         return _own(first_failure)
     if records.NOT_SERVICED in outcomes:
-        return EXIT_NOT_SERVICED, _first(said, records.NOT_SERVICED)
+        return exitcodes.NOT_SERVICED, _first(said, records.NOT_SERVICED)
     if said and outcomes == {records.YIELDED}:
         # A launcher may make an error of ranks that left; they know better.
-        return EXIT_YIELDED, said[0].message
+        return exitcodes.YIELDED, said[0].message
     if first_failure is not None:
         return _own(first_failure)
     if said and outcomes == {records.FINISHED}:
-        return EXIT_FINISHED, said[0].message
+        return exitcodes.FINISHED, said[0].message
     if not said:
-        return 0, "the program ended with 0 and did not use rtj"
-    return 0, f"the program ended with 0, and {_first_other(said)}"
+        return exitcodes.FINISHED, "the program ended with 0 and did not use rtj"
+    return exitcodes.FINISHED, f"the program ended with 0, and {_first_other(said)}"
 
 
 def _crashed(child: Child, said: list[RankOutcome]) -> bool:
