@@ -125,10 +125,14 @@ class TestFiles:
         listener.poll()
         assert len(heard) == 1
 
-    def test_another_attempts_notice_is_ignored(self, tmp_path: Path, listener: Listener, heard: list[Asked]) -> None:
-        swap(tmp_path / "control", {"notice.json": self.notice(attempt=2)})
+    def test_another_attempts_documents_are_ignored_and_nothing_is_said_of_it(
+        self, tmp_path: Path, listener: Listener, heard: list[Asked], caplog: pytest.LogCaptureFixture
+    ) -> None:
+        control = json.dumps({"schemaVersion": "1.0", "kind": "Control", "attempt": 2, "yield": {"id": 2}})
+        swap(tmp_path / "control", {"control.json": control, "notice.json": self.notice(attempt=2)})
         listener.poll()
         assert heard == []
+        assert caplog.records == []
 
     def test_rtj_run_tells_of_sigterm_by_file(self, tmp_path: Path, listener: Listener, heard: list[Asked]) -> None:
         outcome.tell_sigterm(tmp_path / "run", 1000.0)

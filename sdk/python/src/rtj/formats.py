@@ -323,9 +323,10 @@ class YieldRequest:
 
 
 def decode_control(data: bytes, attempt: int) -> YieldRequest | None:
-    """Read a control document; None when it asks for nothing. Raises FormatError, also for another attempt's."""
+    """Read a control document; None when it asks this attempt for nothing. Raises FormatError."""
     document = decode(data, "Control", "control.json")
-    _same_attempt(document, attempt, "control.json")
+    if member(document, "attempt", int, "control.json") != attempt:
+        return None  # that of the attempt before stays until this one is asked for something
     asked = document.get("yield")
     if asked is None:
         return None
@@ -343,11 +344,12 @@ def decode_control(data: bytes, attempt: int) -> YieldRequest | None:
 
 
 def decode_notice(data: bytes, attempt: int) -> YieldRequest | None:
-    """Read a yield notice; None when the file is empty. Raises FormatError, also for another attempt's."""
+    """Read a yield notice; None when the file is empty or for another attempt. Raises FormatError."""
     if not data.strip():
         return None
     document = decode(data, "Notice", "notice.json")
-    _same_attempt(document, attempt, "notice.json")
+    if member(document, "attempt", int, "notice.json") != attempt:
+        return None
     asked = member(document, "yield", dict, "notice.json")
     return YieldRequest(
         id=member(asked, "id", int, "notice.json"),
@@ -356,8 +358,3 @@ def decode_notice(data: bytes, attempt: int) -> YieldRequest | None:
         duration=max(0.0, member(asked, "durationSeconds", float, "notice.json")),
         counter=member(document, "counter", int, "notice.json"),
     )
-
-
-def _same_attempt(document: Document, attempt: int, where: str) -> None:
-    if member(document, "attempt", int, where) != attempt:
-        raise FormatError(f"{where}: is for attempt {document['attempt']}, this is attempt {attempt}")
