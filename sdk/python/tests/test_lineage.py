@@ -147,7 +147,19 @@ def test_another_runs_and_another_identitys_are_passed_over(store: RetryingStore
     assert (restored(selection), selection.candidates) == (None, 1)
     assert "belongs to another run" in selection.passed_over[0]
     selection = chosen(store, identity={"codeVersion": "v8"})
-    assert "identity is {}" in selection.passed_over[0]
+    assert "identity codeVersion is 'v8', the checkpoint declares none" in selection.passed_over[0]
+
+
+def test_only_the_run_id_and_the_declared_identity_are_compared(store: RetryingStore) -> None:
+    begin(store, 1)
+    wide = {"codeVersion": "v7", "dataVersion": "d1"}
+    made = save(store, [{"model": {"w": np.ones(2)}}], step=200, identity=wide)
+    assert restored(chosen(store, run=RUN | {"name": "renamed"})) == made
+    assert restored(chosen(store)) == made
+    assert restored(chosen(store, identity={"codeVersion": "v7"})) == made
+    selection = chosen(store, identity={"codeVersion": "v7", "dataVersion": "d2"})
+    assert restored(selection) is None
+    assert selection.passed_over == [f"{made}: identity dataVersion is 'd2', the checkpoint says 'd1'"]
 
 
 def test_other_peoples_files_do_no_harm(store: RetryingStore) -> None:

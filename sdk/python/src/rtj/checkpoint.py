@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from rtj import keys
 from rtj.errors import DamagedCheckpointError, FormatError, NotFoundError, RestoreError, StoreError
 from rtj.formats import Index, IndexRef, Item, Manifest, StoredObject
-from rtj.objects import checksum
+from rtj.objects import ALIGNMENT, checksum
 from rtj.parallel import parallel
 from rtj.stores import RetryingStore
 
@@ -172,7 +172,7 @@ def _adjacent(
     """Join blocks that lie side by side (but for the padding between items) into one request each."""
     runs: list[list[tuple[Item, list[tuple[Wanted, int]]]]] = []
     for job in jobs:
-        if runs and job[0].offset - (runs[-1][-1][0].offset + runs[-1][-1][0].bytes) < 64:
+        if runs and job[0].offset - (runs[-1][-1][0].offset + runs[-1][-1][0].bytes) < ALIGNMENT:
             runs[-1].append(job)
         else:
             runs.append([job])

@@ -86,17 +86,30 @@ def _unusable(
     try:
         checkpoint = Checkpoint.open(store, str(id))
         manifest = checkpoint.manifest
-        if dict(manifest.run) != dict(run):
-            return f"belongs to another run: {manifest.run}"
+        if manifest.run.get("runID") != run["runID"]:
+            return f"belongs to another run, {manifest.run.get('runID')!r}; this one is {run['runID']!r}"
         if (manifest.attempt, manifest.step, manifest.nonce) != (id.attempt, id.step, id.nonce):
             return "attempt, step or nonce in the manifest are not those of its name"
-        if dict(manifest.identity) != dict(identity):
-            return f"identity is {manifest.identity}, this run has {dict(identity)}"
-        return incompatible(manifest, world_size, layout) or _incomplete(store, checkpoint, manifest)
+        return (
+            _other_identity(identity, manifest.identity)
+            or incompatible(manifest, world_size, layout)
+            or _incomplete(store, checkpoint, manifest)
+        )
     except RestoreError as err:
         if err.cause == "storeError":
             raise
         return str(err)
+
+
+def _other_identity(declared: Mapping[str, str], written: Mapping[str, str]) -> str | None:
+    """Return which declared values differ. As with a controller, what a manifest has beyond them is not compared."""
+    differs = [
+        f"identity {name} is {value!r}, the checkpoint "
+        + (f"says {written[name]!r}" if name in written else "declares none")
+        for name, value in sorted(declared.items())
+        if written.get(name) != value
+    ]
+    return "; ".join(differs) or None
 
 
 def _incomplete(store: RetryingStore, checkpoint: Checkpoint, manifest: Manifest) -> str | None:
