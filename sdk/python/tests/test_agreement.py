@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 
 import pytest
 
@@ -252,3 +253,28 @@ def test_the_yield_is_acknowledged_at_once(world: World) -> None:
     assert progress["step"] == 4
     for rank in ranks:
         os.kill(rank.pid, signal.SIGKILL)
+
+
+def test_ranks_all_leave_well_when_nothing_that_is_published_can_be_stored(world: World) -> None:
+    program = """
+import rtj, rtj.office
+from rtj.stores.folder import FolderStore
+put = FolderStore.put
+def partly(self, key, data):
+    if key.startswith("extra/"):
+        raise rtj.StoreUnavailableError("no answer for " + key)
+    return put(self, key, data)
+FolderStore.put = partly
+rtj.office.PUBLISH_SECONDS = 0.1
+rtj.office.FINISH_SECONDS = rtj.office.RESULT_SECONDS = 1.0
+job = rtj.start()
+for n in range(3):
+    job.publish("losses.txt", b"0.5")
+    job.step(state={"model": {"w": 1}})
+job.finish()
+print("left well")
+"""
+    world.begin(1, world_size=2)
+    ends = [ended(rank) for rank in [world.start([sys.executable, "-c", program], rank) for rank in range(2)]]
+    assert [(end.code, "left well" in end.output) for end in ends] == [(0, True), (0, True)], ends
+    assert world.record("result")["outcome"] == "finished"

@@ -347,6 +347,16 @@ class TestNotServiced:
         ranks.wait(1.0)
         self.unserviced(ranks, "no checkpoint was committed in the time that there was")
 
+    def test_the_record_of_the_result_is_waited_for_until_the_pods_are_about_to_be_killed(self) -> None:
+        ranks = Ranks([5])
+        ranks.join()
+        assert ranks.coordinator.overdue(ranks.now) is None, "nothing is concluded"
+        ranks.do(ranks.coordinator.restore_failed(0, "wrong bytes", {}, ranks.now))
+        assert ranks.coordinator.overdue(ranks.now + 1e6) is None, "nobody is about to kill it"
+        ranks.ask(seconds=20.0, kill=30.0)
+        assert ranks.coordinator.overdue(ranks.now + 30.0) is None
+        assert ranks.coordinator.overdue(ranks.now + 31.0) is ranks.ending
+
     def test_after_sigterm_its_grace_is_all_there_is(self) -> None:
         ranks = Ranks([3, 3])
         ranks.join()

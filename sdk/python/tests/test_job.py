@@ -160,6 +160,12 @@ except rtj.ConfigurationError as err:
             "rtj.start(store='runs', components={'modle': rtj.replicated()}).step(state=state())",
             "declares modle, the state has model, rng",
         ),
+        (
+            "class Tensor:\n    def numpy(self): pass\nrtj.start(store='runs').step(state={'model': {'w': Tensor()}})",
+            "state model/w: __main__.Tensor cannot be stored; give its NumPy array: tensor.numpy()",
+        ),
+        ("rtj.start(store='runs').publish('../x', b'')", "job.publish('../x'): the name has the part '..'"),
+        ("rtj.start(store='runs').publish('x', 'text')", "job.publish('x'): the data is str, want bytes"),
         ("list(rtj.start(store='runs').epochs(3))", "make a job.sampler()"),
         ("rtj.replicated(reshard='some')", "want none, dp or any"),
     ],
@@ -175,6 +181,7 @@ def test_a_mistake_in_the_program_is_named(tmp_path: Path, program: str, says: s
         ("RTJ_WORLD_SIZE", "0", "RTJ_WORLD_SIZE is 0, want at least 1"),
         ("RTJ_POD_INDEX", "5", "this is rank 5 and there are 1 ranks"),
         ("RTJ_CHECKPOINT_INTERVAL_SECONDS", "-1", "want a number of seconds"),
+        ("RTJ_LOG_LEVEL", "loud", "RTJ_LOG_LEVEL is 'loud', want DEBUG"),
         ("RTJ_IDENTITY", "{", "RTJ_IDENTITY is not JSON"),
         ("RTJ_IDENTITY", '{"a": 1}', "RTJ_IDENTITY is not a JSON object of strings"),
     ],
@@ -192,7 +199,7 @@ def test_checkpoints_of_which_none_fits_are_not_silently_ignored(tmp_path: Path)
     changed = '{"codeVersion": "v8"}'
     result = run(tmp_path, again.format(""), code=1, RTJ_IDENTITY=changed)
     assert "none can be used" in result.stderr
-    assert "identity is {}, this run has {'codeVersion': 'v8'}" in result.stderr
+    assert "identity codeVersion is 'v8', the checkpoint declares none" in result.stderr
     assert run(tmp_path, again.format(", on_none='fresh'"), RTJ_IDENTITY=changed).stdout == "2 None\n"
 
 
@@ -262,6 +269,91 @@ for n in range(1, 31):
 """
     run(tmp_path, program)
     assert (tmp_path / "runs/local/run/local/extra/1/log.txt").read_text().splitlines()[-1] == "30"
+
+
+# A store that answers for everything but what the program publishes.
+NO_EXTRAS = """
+import rtj.office
+from rtj.stores.folder import FolderStore
+put = FolderStore.put
+def partly(self, key, data):
+    if key.startswith("extra/"):
+        raise rtj.{error}("no room for " + key)
+    return put(self, key, data)
+FolderStore.put = partly
+rtj.office.PUBLISH_SECONDS = 0.1
+rtj.office.FINISH_SECONDS = rtj.office.RESULT_SECONDS = 1.0
+job = rtj.start(store='runs', name='run')
+s = job.restore(state())
+for n in range(3):
+    job.publish("losses.txt", b"0.5")
+    job.step(state=s)
+"""
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        ("StoreRefusedError", "the published object losses.txt is dropped: no room for extra/1/losses.txt"),
+        ("StoreUnavailableError", "the published object losses.txt is not stored yet: no room for extra/1/losses.txt"),
+    ],
+)
+def test_neither_checkpoint_nor_completion_depends_on_what_is_published(tmp_path: Path, error: str, says: str) -> None:
+    result = run(tmp_path, NO_EXTRAS.replace("{error}", error) + "job.finish(); print('finished')")
+    assert says in result.stderr
+    assert result.stdout == "finished\n"
+    assert records(tmp_path)["1/result.json"]["outcome"] == "finished"
+    (checkpoint,) = (tmp_path / "runs/local/run/local/manifests").iterdir()
+    assert checkpoint.name.startswith("000001-000000000003-")
+
+
+def test_a_yield_does_not_depend_on_what_is_published(tmp_path: Path) -> None:
+    program = NO_EXTRAS.replace("{error}", "StoreUnavailableError") + (
+        "os.kill(os.getpid(), signal.SIGTERM)\nwhile True: time.sleep(0.01); job.step(state=s)\n"
+    )
+    run(tmp_path, program)
+    assert records(tmp_path)["1/result.json"]["outcome"] == "yielded"
+
+
+def test_a_last_save_is_not_tried_for_ever(tmp_path: Path) -> None:
+    program = """
+import rtj.job
+from rtj.stores.folder import FolderStore
+put = FolderStore.put
+def down(self, key, data):
+    if key.startswith("checkpoints/"):
+        raise rtj.StoreUnavailableError("the store is down")
+    return put(self, key, data)
+FolderStore.put = down
+rtj.job.FINAL_SECONDS = 0.3
+job = rtj.start(store='runs', name='run')
+job.step(state=state())
+job.finish()
+"""
+    result = run(tmp_path, program, code=1)
+    assert "the last checkpoint could not be saved: rank 0: the store is down; gave up" in result.stderr
+
+
+def test_rank_0_leaves_before_it_is_killed_also_when_its_result_cannot_be_recorded(tmp_path: Path) -> None:
+    """The checkpoint is committed; the write of the result record hangs."""
+    program = """
+from rtj.stores.folder import FolderStore
+put = FolderStore.put
+def hang(self, key, data):
+    if key.endswith("result.json"):
+        time.sleep(3600)
+    return put(self, key, data)
+FolderStore.put = hang
+job = rtj.start(store='runs', name='run')
+s = job.restore(state())
+os.kill(os.getpid(), signal.SIGTERM)
+while True:
+    time.sleep(0.01)
+    job.step(state=s)
+"""
+    result = run(tmp_path, program, RTJ_TERMINATION_GRACE_SECONDS="2")
+    assert "the result record is not written in the time that there was" in result.stderr
+    assert len(list((tmp_path / "runs/local/run/local/manifests").iterdir())) == 1
 
 
 def test_a_store_that_cannot_be_written_is_an_error_at_the_start(tmp_path: Path) -> None:

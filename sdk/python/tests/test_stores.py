@@ -11,7 +11,7 @@ import pytest
 from conftest import S3Server
 from rtj.deadline import Deadline
 from rtj.errors import ConfigurationError, NotFoundError, StoreRefusedError, StoreUnavailableError
-from rtj.stores import Bytes, Entry, RetryingStore, open_store
+from rtj.stores import Bytes, Entry, RetryingStore, open_store, retrying
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -149,6 +149,18 @@ def test_unavailable_is_tried_again() -> None:
     flaky = Flaky(3, StoreUnavailableError("503 SlowDown"))
     assert RetryingStore(flaky).put("k", b"") == "etag"
     assert flaky.calls == 4
+
+
+def test_the_log_says_now_and_then_that_it_is_still_tried(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(retrying, "COMPLAIN_SECONDS", 0.0)
+    RetryingStore(Flaky(3, StoreUnavailableError("503 SlowDown"))).put("k", b"")
+    assert [message.split(" after")[0] for message in caplog.messages] == [
+        "503 SlowDown; trying again",
+        "503 SlowDown; still trying",
+        "503 SlowDown; still trying",
+    ]
 
 
 def test_refused_is_not_tried_again() -> None:

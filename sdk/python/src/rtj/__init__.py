@@ -11,7 +11,8 @@
             job.step(state=state, loss=loss)
     job.finish()
 
-The PyTorch form is a module of its own beside this one; importing ``rtj`` imports neither NumPy nor an S3 client.
+The state is NumPy arrays and plain values; tensors of other frameworks are given as such (``tensor.numpy()``).
+Importing ``rtj`` imports neither NumPy nor an S3 client.
 """
 
 from typing import TYPE_CHECKING

@@ -23,6 +23,8 @@ from rtj.notice import Asked
 
 # Within this the ranks have agreed, or they never will.
 AGREEMENT_SECONDS = 10.0
+# Past the time of a yield its result record gets this much longer, of the margin that is kept before the kill.
+RECORD_SECONDS = 0.25
 
 Message = dict[str, Any]
 
@@ -136,6 +138,12 @@ class Coordinator:
             return self._advance(now)
         others = tuple(r for r in range(self.world_size) if r not in self._gone)
         return [Tell({"type": "gone", "rank": rank, "why": why}, others)]
+
+    def overdue(self, now: float) -> Conclude | None:
+        """Return what was concluded, if the pods are about to be killed: the ranks wait for its record no longer."""
+        if self.concluded_with is None or self.asked is None:
+            return None
+        return self.concluded_with if now >= self.asked.give_up_at(self._grace) + RECORD_SECONDS else None
 
     def heard(self, asked: Asked, now: float) -> list[Effect]:
         """A rank heard of a yield, or of a new time for it."""

@@ -29,6 +29,7 @@ from rtj.office import Facts
 from rtj.placement import Placement, placements
 from rtj.rank import Rank
 from rtj.restoring import FORMAT, out_of_memory, restore
+from rtj.saver import FINAL_SECONDS
 from rtj.stores import open_store
 
 log = logging.getLogger("rtj")
@@ -232,15 +233,19 @@ class Job:
     def publish(self, name: str, data: bytes) -> None:
         """Store an object of the program's own as ``extra/<attempt>/<name>`` of the run, soon; rank 0 only.
 
-        What was published before a step is in the store before that step's checkpoint is committed.
+        ``name`` is a relative path of at most 512 bytes, without ``..``. What was published before a step is in the
+        store before that step's checkpoint is committed, unless the store will not take it: then the log says so,
+        and the checkpoint is committed all the same.
+
+        Raises ConfigurationError for a name that cannot be stored and for data that is not bytes.
         """
         self._rank.publish(name, data)
 
     def finish(self, state: Any = None) -> None:
         """Say that training is complete: the only record of completion. Call it on every rank, at the same step.
 
-        Saves the last state if it is not saved, and returns when that and the completion are recorded. Raises
-        AgreementError when they cannot be.
+        Saves the last state if it is not saved, and returns when that and the completion are recorded. With the store
+        unavailable the save is tried for an hour. Raises AgreementError when it cannot be made or recorded.
         """
         if state is not None:
             self._rank.state = state
@@ -303,8 +308,8 @@ class Job:
 
     def _last_moment(self) -> Deadline:
         asked = self._rank.asked
-        if asked is None:
-            return Deadline(None)
+        if asked is None:  # the last save, of finish()
+            return Deadline(FINAL_SECONDS)
         return Deadline(max(0.0, asked.give_up_at(self._rank.env.termination_grace) - time.monotonic()))
 
     def _move_on(self, place: str) -> None:
@@ -386,4 +391,9 @@ def _log_somewhere() -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(asctime)s rtj: %(message)s", "%H:%M:%S"))
     log.addHandler(handler)
-    log.setLevel(os.environ.get("RTJ_LOG_LEVEL", "INFO").upper())
+    level = os.environ.get("RTJ_LOG_LEVEL") or "INFO"
+    try:
+        log.setLevel(level.upper())
+    except ValueError:
+        log.setLevel("INFO")
+        raise ConfigurationError(f"RTJ_LOG_LEVEL is {level!r}, want DEBUG, INFO, WARNING or ERROR") from None

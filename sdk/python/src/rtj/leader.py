@@ -38,6 +38,9 @@ class Office(Protocol):
     def conclude(self, effect: Conclude) -> None:
         """Write the result record, then post ``end``."""
 
+    def give_up_recording(self, effect: Conclude) -> None:
+        """Post ``end`` although the result record is not written."""
+
     def save_due(self, now: float) -> bool:
         """Whether a periodic save is due."""
 
@@ -197,6 +200,9 @@ class Leader:
         if self._office.save_due(now):
             self._perform(self.coordinator.wish(now))
         self._perform(self.coordinator.tick(now))
+        overdue = self.coordinator.overdue(now)
+        if overdue is not None and not self._ended:
+            self._office.give_up_recording(overdue)
 
     def _perform(self, effects: list[Effect]) -> None:
         for effect in effects:

@@ -14,7 +14,8 @@ from rtj.coordinator import CommitSave, Conclude, Save
 from rtj.deadline import Deadline
 from rtj.errors import Error, SaveError, StoreError, StoreUnavailableError
 from rtj.formats import Layout, timestamp
-from rtj.saver import PERIODIC_SECONDS, part_of
+from rtj.publishing import Publications
+from rtj.saver import FINAL_SECONDS, PERIODIC_SECONDS, part_of
 from rtj.session import Message
 from rtj.stores import RetryingStore
 
@@ -27,6 +28,9 @@ PROGRESS_SECONDS = 2.0
 START_SECONDS = 10.0
 RESULT_SECONDS = 5.0
 FINISH_SECONDS = 60.0
+# How long a commit waits for what was published before it; shorter when a yield leaves no time.
+PUBLISH_SECONDS = 30.0
+PUBLISH_SECONDS_YIELDING = 2.0
 # After a save was given up the next is tried this much later, or after the interval if that is shorter.
 RETRY_SECONDS = 30.0
 LOG_SECONDS = 30.0
@@ -68,12 +72,11 @@ class Office:
         self._started = threading.Event()
         self._poked = threading.Event()
         self._closing = Deadline(None)
-        self._published: dict[str, bytes] = {}
-        self._publishing = threading.Lock()
-        self._published_lock = threading.Lock()
+        self._published = Publications(store, facts.attempt)
         self._last_wish: float | None = None
         self._complained = False
         self._result_written = False
+        self._concluding: threading.Thread | None = None
         self.last_save: records.LastSave | None = None
         self._thread = threading.Thread(target=self._run, name="rtj-records", daemon=True)
 
@@ -91,9 +94,8 @@ class Office:
         self._poked.set()
 
     def publish(self, name: str, data: bytes) -> None:
-        """Have an object of the program written soon; of several under one name the newest is."""
-        with self._published_lock:
-            self._published[name] = data
+        """Have an object of the program written soon."""
+        self._published.add(name, data)
         self._poked.set()
 
     def know_batch(self, samples: int) -> None:
@@ -102,12 +104,15 @@ class Office:
             self._facts = replace(self._facts, layout=replace(self._facts.layout, global_batch=samples))
 
     def close(self) -> None:
-        """Write what is left and end the thread."""
+        """Write what is left and end the threads; no later than some seconds from now, whatever the store does."""
         self._closing.cancel("the job ends")
         self._poked.set()
         if self._thread.is_alive():
             self._thread.join(timeout=RESULT_SECONDS)
-        self._flush(Deadline(RESULT_SECONDS))
+        if self._concluding is not None:
+            self._concluding.join(timeout=RESULT_SECONDS)
+        if not self._published.flush(Deadline(RESULT_SECONDS)):
+            log.error("what the program published last could not be stored")
 
     # For the leader's thread: nothing here waits.
 
@@ -133,10 +138,16 @@ class Office:
 
     def conclude(self, effect: Conclude) -> None:
         """Write the result record on a thread of its own, then tell the ranks."""
-        threading.Thread(target=self._conclude, args=(effect,), name="rtj-result", daemon=True).start()
+        self._concluding = threading.Thread(target=self._conclude, args=(effect,), name="rtj-result", daemon=True)
+        self._concluding.start()
+
+    def give_up_recording(self, effect: Conclude) -> None:
+        """Tell the ranks although the result record is not written: the pods are about to be killed."""
+        log.error("the result record is not written in the time that there was")
+        self._tell(effect, "the time is over")
 
     def write_result(self, outcome: str, message: str, failure: Message | None, seconds: float) -> None:
-        """Write the result record, once. Raises StoreError."""
+        """Write the result record, once, within so many seconds. Raises StoreError."""
         if self._result_written:
             return
         restored = self._facts.restore
@@ -152,21 +163,24 @@ class Office:
             ended_at=timestamp(time.time()),
             restore_failure=None if failure is None else records.RestoreFailure.read(failure),
         )
-        self._flush(Deadline(seconds))
-        self._store.put(keys.result_key(self._facts.attempt), result.encode(), Deadline(seconds))
+        deadline = Deadline(seconds)
+        self._published.flush(Deadline(seconds / 2))
+        self._store.put(keys.result_key(self._facts.attempt), result.encode(), deadline)
         self._result_written = True
 
     def _commit(self, save: Save) -> None:
         assert self._leader is not None
         leader, facts = self._leader, self._facts
         begun = time.monotonic()
-        deadline = Deadline(PERIODIC_SECONDS)
+        deadline = Deadline(FINAL_SECONDS if save.final else PERIODIC_SECONDS)
         try:
             while not self._started.wait(0.1):
                 if deadline.over:
                     raise SaveError("the start record of the attempt could not be written")
-            # What was published before a step is in the store before that step's checkpoint is.
-            self._flush(deadline)
+            # What was published before a step is in the store before that step's checkpoint is. But a checkpoint is
+            # worth more than what is published, so it does not depend on it.
+            hurry = leader.coordinator.asked is not None
+            self._published.flush(Deadline(PUBLISH_SECONDS_YIELDING if hurry else PUBLISH_SECONDS))
             what = saving.Commit(
                 run=facts.run,
                 identity=facts.identity,
@@ -203,15 +217,20 @@ class Office:
         self.poke()
 
     def _conclude(self, effect: Conclude) -> None:
-        assert self._leader is not None
-        outcome, message = effect.outcome, effect.message
-        finished = outcome == records.FINISHED
+        seconds = FINISH_SECONDS if effect.outcome == records.FINISHED else RESULT_SECONDS
         try:
-            self.write_result(outcome, message, effect.failure, FINISH_SECONDS if finished else RESULT_SECONDS)
+            self.write_result(effect.outcome, effect.message, effect.failure, seconds)
         except StoreError as err:
             log.error("the result record could not be written: %s", err)
-            if finished:
-                outcome, message = records.FAILED, f"finished, but that could not be recorded: {err}"
+            self._tell(effect, str(err))
+            return
+        self._tell(effect, None)
+
+    def _tell(self, effect: Conclude, unrecorded: str | None) -> None:
+        assert self._leader is not None
+        outcome, message = effect.outcome, effect.message
+        if outcome == records.FINISHED and unrecorded is not None:
+            outcome, message = records.FAILED, f"finished, but that could not be recorded: {unrecorded}"
         self._leader.end(
             {
                 "type": "end",
@@ -231,7 +250,7 @@ class Office:
             try:
                 if not self._started.is_set():
                     self._write_start(self._closing)
-                self._flush(self._closing)
+                self._published.flush(Deadline(PROGRESS_SECONDS))
                 self._write_progress()
                 self._complained = False
             except StoreError as err:
@@ -260,15 +279,3 @@ class Office:
     def _write_progress(self) -> None:
         data = self._progress().encode()
         self._store.put(keys.progress_key(self._facts.attempt), data, Deadline(PROGRESS_SECONDS))
-
-    def _flush(self, deadline: Deadline) -> None:
-        with self._publishing:
-            with self._published_lock:
-                waiting, self._published = self._published, {}
-            for name, data in waiting.items():
-                try:
-                    self._store.put(keys.extra_key(self._facts.attempt, name), data, deadline)
-                except StoreError:
-                    with self._published_lock:
-                        self._published.setdefault(name, data)
-                    raise

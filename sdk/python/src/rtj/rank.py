@@ -12,18 +12,18 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any
 
-from rtj import keys, outcome, records
+from rtj import exitcodes, keys, outcome, publishing, records
 from rtj.boundary import RESTORING, TRAINING, Act, Boundary, Ending
-from rtj.coordinator import Coordinator
+from rtj.coordinator import RECORD_SECONDS, Coordinator
 from rtj.deadline import Deadline
 from rtj.environment import Environment
 from rtj.errors import AgreementError, RestoreError, StoreError, Yielded, YieldNotServiced
 from rtj.follower import Follower
 from rtj.formats import timestamp
-from rtj.leader import PROTOCOL, Leader
+from rtj.leader import PROTOCOL, TICK_SECONDS, Leader
 from rtj.lineage import Selection
 from rtj.notice import Asked, Listener
-from rtj.office import Facts, Office
+from rtj.office import RESULT_SECONDS, Facts, Office
 from rtj.placement import Placement
 from rtj.saver import Saver
 from rtj.session import Message
@@ -31,13 +31,22 @@ from rtj.stores import RetryingStore
 
 log = logging.getLogger("rtj")
 
-EXIT_CODES = {records.NOT_SERVICED: 76, records.RESTORE_FAILED: 77, records.FAILED: 1}
+EXIT_CODES = {
+    records.NOT_SERVICED: exitcodes.NOT_SERVICED,
+    records.RESTORE_FAILED: exitcodes.RESTORE_FAILED,
+    records.FAILED: exitcodes.FAILED,
+}
 WELCOME_SECONDS = 60.0
 # How long a main thread may take to notice a bad ending before the process is ended without it, and how long its
 # finally blocks may take after it noticed.
 NOTICE_ENDING_SECONDS = 2.0
 LEAVE_SECONDS = 15.0
 TELL_SECONDS = 3.0
+# How long a rank that could not restore waits to be told that this is recorded.
+RESTORE_FAILED_SECONDS = RESULT_SECONDS + TELL_SECONDS
+# Past the time of a yield another rank than 0 waits this much longer: rank 0 says first how it ended, if it can,
+# and looks at the clock once a tick.
+OVERDUE_SECONDS = RECORD_SECONDS + 2 * TICK_SECONDS
 # Rank 0 is gone while nobody asked for anything: the launcher usually ends this process first, with the true cause.
 ORPHAN_SECONDS = 10.0
 
@@ -219,7 +228,8 @@ class Rank:
             self._office.know_batch(samples)
 
     def publish(self, name: str, data: bytes) -> None:
-        """Store an object of the program; rank 0 only."""
+        """Store an object of the program; rank 0 only, but what cannot be stored is an error on every rank."""
+        publishing.check(name, data)
         if self._office is not None:
             self._office.publish(name, data)
 
@@ -258,7 +268,7 @@ class Rank:
         self._record(records.RESTORE_FAILED, str(err))
         self._noticed_ending.set()
         self.send({"type": "restoreFailed", "why": str(err), "failure": vars(failure)})
-        until = Deadline(TELL_SECONDS + 5.0)
+        until = Deadline(RESTORE_FAILED_SECONDS)
         while self.boundary.ending is None and not until.over:
             self.boundary.wait(0.1)
         if self.boundary.ending is None:
@@ -314,8 +324,7 @@ class Rank:
 
     def _follower_tick(self) -> None:
         asked = self.asked
-        # Rank 0 says this first, if it can.
-        if asked is not None and time.monotonic() > asked.give_up_at(self.env.termination_grace) + 0.5:
+        if asked is not None and time.monotonic() > asked.give_up_at(self.env.termination_grace) + OVERDUE_SECONDS:
             self.end(Ending(records.NOT_SERVICED, f"yield after {asked.cause} not serviced: the time is over"))
 
     def _watch_exit(self) -> None:
@@ -346,7 +355,7 @@ class Rank:
                 self.send({"type": "bye", "why": why})
             if self._office is not None:
                 try:
-                    self._office.write_result(result, why, None, 5.0)
+                    self._office.write_result(result, why, None, RESULT_SECONDS)
                 except StoreError as err:
                     log.error("the result record could not be written: %s", err)
         self.close()

@@ -22,6 +22,9 @@ log = logging.getLogger("rtj")
 
 # A periodic save that is not done by then is given up; the next one begins anew.
 PERIODIC_SECONDS = 600.0
+# The last save, of finish(), is tried this long: what is lost with it is the end of the training, and what it costs
+# to wait are idle devices.
+FINAL_SECONDS = 3600.0
 
 
 class Saver:

@@ -110,8 +110,8 @@ def _descend(value: Any, path: str, component: str, found: Leaves) -> None:
         found[path] = value
     else:
         raise UnsupportedValueError(
-            f"state {component}/{path}: {type(value).__module__}.{type(value).__qualname__} cannot be stored; use "
-            "NumPy arrays, bytes, JSON values, random generators, or an object with state_dict and load_state_dict"
+            f"state {component}/{path}: {type(value).__module__}.{type(value).__qualname__} cannot be stored; "
+            + _instead(value)
         )
 
 
@@ -129,6 +129,18 @@ def _rebuild(value: Any, path: str, found: Mapping[str, Any]) -> Any:
         value.load_state_dict(_rebuild(value.state_dict(), path, found))
         return value
     return found[path]
+
+
+def _instead(value: Any) -> str:
+    """Return what to give in place of a value that cannot be stored."""
+    if callable(getattr(value, "numpy", None)):
+        return (
+            "give its NumPy array: tensor.numpy() (of PyTorch: tensor.detach().cpu().numpy(), which shares the "
+            "memory of a CPU tensor, so that restoring reads into the tensor itself)"
+        )
+    if hasattr(value, "__array__"):
+        return "give its NumPy array: numpy.asarray(value)"
+    return "use NumPy arrays, bytes, JSON values, random generators, or an object with state_dict and load_state_dict"
 
 
 def _join(path: str, name: str) -> str:

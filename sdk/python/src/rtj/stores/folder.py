@@ -21,6 +21,8 @@ _PERMANENT = {
     errno.EACCES,
     errno.EPERM,
     errno.ENOTDIR,
+    errno.EISDIR,
+    errno.ENAMETOOLONG,
     errno.EFBIG,
 }
 

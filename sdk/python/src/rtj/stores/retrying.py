@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
+import time
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -17,6 +18,8 @@ log = logging.getLogger("rtj")
 FIRST_DELAY = 0.1
 LONGEST_DELAY = 5.0
 DEFAULT_PATIENCE = 60.0
+# Whoever reads the log of a job that waits for its store sees that it still does.
+COMPLAIN_SECONDS = 60.0
 
 _T = TypeVar("_T")
 
@@ -59,13 +62,18 @@ class RetryingStore:
     def _tried(self, call: Callable[[], _T], deadline: Deadline | None) -> _T:
         limit = deadline if deadline is not None else Deadline(DEFAULT_PATIENCE)
         bound = FIRST_DELAY
+        begun = complained = time.monotonic()
         while True:
             try:
                 return call()
             except StoreUnavailableError as err:
                 if limit.over:
                     raise StoreUnavailableError(f"{err}; gave up: {limit.reason}") from err
+                now = time.monotonic()
                 if bound == FIRST_DELAY:
                     log.warning("%s; trying again", err)
+                elif now - complained >= COMPLAIN_SECONDS:
+                    complained = now
+                    log.warning("%s; still trying after %.0f s", err, now - begun)
                 limit.wait(random.uniform(0, bound))
                 bound = min(LONGEST_DELAY, bound * 2)
