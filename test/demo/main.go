@@ -101,5 +101,14 @@ func bringUp(ctx context.Context, root, dir string) (*harness.Cluster, error) {
 		options.NodeImages = append(options.NodeImages, venv)
 	}
 	fmt.Println("The local cluster: a real API server, scheduler, Kueue, JobSet and S3 server, as processes of this machine.")
-	return harness.Start(ctx, options)
+	c, startErr := harness.Start(ctx, options)
+	if startErr != nil || err != nil {
+		return c, startErr
+	}
+	// One that was there may run an operator of yesterday.
+	fmt.Println("        the operator is built and started anew")
+	if err := c.StopComponent(cluster.Operator); err != nil {
+		return nil, err
+	}
+	return c, c.StartComponent(ctx, cluster.Operator)
 }

@@ -49,9 +49,9 @@ func TestAPIWritesOfOnePreemptAndResumeCycle(t *testing.T) {
 			continue
 		}
 		counted++
-		t.Logf("%2d. %6.2f s  %s", counted, w.At.Sub(from).Seconds(), w)
+		fmt.Printf("write: %2d. %6.2f s  %s\n", counted, w.At.Sub(from).Seconds(), w)
 		if w.Resource == v1beta1.Resource && w.Subresource == "status" && statuses < len(changed) {
-			t.Logf("               %s", changed[statuses])
+			t.Logf("%d. changes %s", counted, changed[statuses])
 			statuses++
 		}
 	}

@@ -52,7 +52,7 @@ func (r *report) take(e *event) {
 	switch e.Action {
 	case "output":
 		switch {
-		case e.Test == "", strings.HasPrefix(e.Output, "figure: "):
+		case e.Test == "", strings.HasPrefix(e.Output, "figure: "), strings.HasPrefix(e.Output, "write: "):
 			r.say(e.Output)
 		case !chatter(e.Output):
 			r.output[key] = append(r.output[key], e.Output)
