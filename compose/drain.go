@@ -3,6 +3,7 @@ package compose
 import (
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 
@@ -13,6 +14,7 @@ import (
 var ends = []rule[bool]{
 	{name: "WithdrawnBeforeItStarted", when: func(s *situation) bool { return s.unstarted() && !s.mayStart() }, then: yes},
 	{name: "NeverStarted", when: (*situation).unstarted, then: no},
+	{name: "LeaderLeftBehind", when: func(s *situation) bool { return s.attempt.jobset == nil && s.attempt.drained() && s.leaderMayCommit() }, then: no},
 	{name: "JobSetGone", when: func(s *situation) bool { return s.attempt.jobset == nil && s.attempt.drained() }, then: yes},
 	{name: "Drained", when: func(s *situation) bool { return s.attempt.drained() }, then: yes},
 	{name: "Forced", when: (*situation).forceDue, then: (*situation).force,
@@ -35,6 +37,30 @@ func (s *situation) endAttempt() {
 	if entry := s.ledgerEntry(s.attempt.number); entry != nil {
 		entry.StoppedAt = timePtr(at.Time)
 	}
+}
+
+// leaderLingers is how long after its grace period a leader pod is waited for.
+const leaderLingers = 10 * time.Second
+
+// leaderMayCommit reports whether the leader pod, which commits the checkpoints,
+// is left after its Jobs are gone: its last checkpoint is still to come. One that
+// should have ended is not waited for: its node is gone.
+func (s *situation) leaderMayCommit() bool {
+	for i := range s.LeaderPods {
+		p := &s.LeaderPods[i]
+		if p.Meta.Labels[v1beta1.LabelAttempt] != number(s.attempt.number) ||
+			p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
+			continue
+		}
+		if p.Meta.DeletionTimestamp == nil {
+			return true
+		}
+		if due := p.Meta.DeletionTimestamp.Add(leaderLingers); s.Now.Before(due) {
+			s.wakeAt(due)
+			return true
+		}
+	}
+	return false
 }
 
 // maxObserver is the longest name of a process that status has room for, in bytes.
