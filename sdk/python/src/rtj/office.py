@@ -104,7 +104,7 @@ class Office:
             self._facts = replace(self._facts, layout=replace(self._facts.layout, global_batch=samples))
 
     def close(self) -> None:
-        """Write what is left and end the threads; no later than some seconds from now, whatever the store does."""
+        """Write what is left and end the threads. Tries nothing again after some seconds, and never raises."""
         self._closing.cancel("the job ends")
         self._poked.set()
         if self._thread.is_alive():
