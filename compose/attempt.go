@@ -86,11 +86,7 @@ func (a *attempt) drained() bool {
 		// Its controller may be about to make them.
 		return false
 	}
-	counted := int32(0)
-	for _, r := range a.jobset.Status.ReplicatedJobsStatus {
-		counted += r.Succeeded + r.Failed + r.Active + r.Suspended
-	}
-	if int(counted) > len(a.jobs) {
+	if a.countedJobs() > len(a.jobs) {
 		return false
 	}
 	for _, job := range a.jobs {
@@ -99,6 +95,15 @@ func (a *attempt) drained() bool {
 		}
 	}
 	return true
+}
+
+// countedJobs is how many Jobs the JobSet's status counts.
+func (a *attempt) countedJobs() int {
+	counted := int32(0)
+	for _, r := range a.jobset.Status.ReplicatedJobsStatus {
+		counted += r.Succeeded + r.Failed + r.Active + r.Suspended
+	}
+	return int(counted)
 }
 
 // endingSince is since when the attempt ends without having been asked to: its

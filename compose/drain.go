@@ -17,6 +17,7 @@ var ends = []rule[bool]{
 	{name: "LeaderLeftBehind", when: func(s *situation) bool { return s.attempt.jobset == nil && s.attempt.drained() && s.leaderMayCommit() }, then: no},
 	{name: "JobSetGone", when: func(s *situation) bool { return s.attempt.jobset == nil && s.attempt.drained() }, then: yes},
 	{name: "Drained", when: func(s *situation) bool { return s.attempt.drained() }, then: yes},
+	{name: "NoJobWasMade", when: (*situation).noJobMade, then: yes},
 	{name: "Forced", when: (*situation).forceDue, then: (*situation).force,
 		why: func(s *situation) string { return "stopped since " + s.stoppedSince().UTC().Format(time.RFC3339) }},
 	{name: "JobsLeftBehind", when: func(s *situation) bool { return s.attempt.jobset == nil }, then: no},
@@ -37,6 +38,24 @@ func (s *situation) endAttempt() {
 	if entry := s.ledgerEntry(s.attempt.number); entry != nil {
 		entry.StoppedAt = timePtr(at.Time)
 	}
+}
+
+// jobsAppear is how long the Jobs of a JobSet are waited for that has none.
+const jobsAppear = 15 * time.Second
+
+// noJobMade: the attempt was stopped, and its JobSet has made no Job, such as for
+// a quota of objects. What it makes from now on is suspended.
+func (s *situation) noJobMade() bool {
+	a := s.attempt
+	if a.jobset == nil || !a.jobset.suspended() || a.countedJobs() > 0 || len(a.jobs) > 0 || s.stoppedSince().IsZero() {
+		return false
+	}
+	due := s.stoppedSince().Add(jobsAppear)
+	if s.Now.Before(due) {
+		s.wakeAt(due)
+		return false
+	}
+	return true
 }
 
 // leaderLingers is how long after its grace period a leader pod is waited for.

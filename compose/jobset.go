@@ -103,8 +103,19 @@ func failurePolicy(user *batchv1.PodFailurePolicy) *batchv1.PodFailurePolicy {
 	if user != nil {
 		policy.Rules = append(policy.Rules, user.Rules...)
 	}
+	if len(policy.Rules) < maxFailureRules {
+		// Any other failure fails the Job as well; by a rule it does so with a message
+		// that names the pod and the exit code.
+		policy.Rules = append(policy.Rules, batchv1.PodFailurePolicyRule{
+			Action:      batchv1.PodFailurePolicyActionFailJob,
+			OnExitCodes: &batchv1.PodFailurePolicyOnExitCodesRequirement{Operator: batchv1.PodFailurePolicyOnExitCodesOpNotIn, Values: []int32{exitYielded, exitNotServiced, exitRestoreFailed}},
+		})
+	}
 	return policy
 }
+
+// maxFailureRules is the API's bound on the rules of a pod failure policy.
+const maxFailureRules = 20
 
 // preparePod gives a pod template what the admission adds and what RTJ owns.
 func (s *situation) preparePod(pod *corev1.PodTemplateSpec, set podSetLaunch, labels map[string]string) error {

@@ -148,7 +148,7 @@ func (s *situation) unusableAtOnce(err error) launch {
 }
 
 func (s *situation) launchStoreUnreadable() launch {
-	l := s.unusableYet(string(s.Catalog.Failure.Kind), s.Catalog.Failure.Message)
+	l := s.unusableYet(string(s.Catalog.Failure.Kind), s.storeMessage())
 	l.keep = true
 	return l
 }

@@ -141,6 +141,9 @@ func (s *situation) noteRecords(everything bool) {
 	if p := r.Progress; p != nil && p.FirstStepAt != nil && entry.FirstStepAt == nil {
 		at := metav1.NewTime(p.FirstStepAt.UTC())
 		entry.FirstStepAt = &at
+		if from := s.next.Checkpoint.RestoredFrom; from != nil {
+			from.Verified = v1beta1.VerifiedRestored
+		}
 	}
 	if !everything {
 		return

@@ -3,6 +3,7 @@ package compose
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 
@@ -190,7 +191,24 @@ func (s *situation) restoring() standing {
 }
 
 func (s *situation) podsNotReady() standing {
-	return standing{phase: v1beta1.PhaseStarting, reason: v1beta1.ReasonPodsNotReady, message: fmt.Sprintf("attempt %d: not all pods are ready", s.attempt.number)}
+	message := fmt.Sprintf("attempt %d: not all pods are ready", s.attempt.number)
+	if s.lacksJobs() {
+		message = fmt.Sprintf("attempt %d: its JobSet has made no Job; `kubectl describe jobset %s` says why", s.attempt.number, s.attempt.jobset.Meta.Name)
+	}
+	return standing{phase: v1beta1.PhaseStarting, reason: v1beta1.ReasonPodsNotReady, message: message}
+}
+
+// lacksJobs: the JobSet was started, and for longer than that takes has made no Job.
+func (s *situation) lacksJobs() bool {
+	if !s.live() || s.attempt.jobset == nil || len(s.attempt.jobs) > 0 {
+		return false
+	}
+	due := s.startedAt(s.attempt).Add(jobsAppear)
+	if s.Now.Before(due) {
+		s.wakeAt(due)
+		return false
+	}
+	return true
 }
 
 func (s *situation) deactivated() standing {
@@ -233,7 +251,7 @@ var needsPerson = map[string]bool{
 func held(phase v1beta1.Phase) func(*situation) standing {
 	return func(s *situation) standing {
 		h := s.next.Hold
-		return standing{phase: phase, reason: h.Reason, message: h.Message, stalled: needsPerson[h.Reason]}
+		return standing{phase: phase, reason: h.Reason, message: h.Message + s.nextTry(), stalled: needsPerson[h.Reason]}
 	}
 }
 
@@ -260,5 +278,13 @@ func (s *situation) queued() standing {
 
 func (s *situation) pending() standing {
 	l := s.missing()
-	return standing{phase: v1beta1.PhasePending, reason: l.reason, message: l.message, stalled: needsPerson[l.reason]}
+	return standing{phase: v1beta1.PhasePending, reason: l.reason, message: l.message + s.nextTry(), stalled: needsPerson[l.reason]}
+}
+
+// nextTry says when a job on hold is looked at again, and how not to wait.
+func (s *situation) nextTry() string {
+	if h := s.next.Hold; h != nil && h.Until != nil && s.holding() {
+		return fmt.Sprintf(" (tried again at %s; to try now, suspend and resume the job)", h.Until.UTC().Format(time.RFC3339))
+	}
+	return ""
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"rtj.dev/rtj/api/v1beta1"
+	"rtj.dev/rtj/compose/checkpoint"
 )
 
 // lack is what is missing before the job may be queued, and how to mend it.
@@ -122,9 +123,27 @@ func (s *situation) storeUsable() lack {
 		return lack{v1beta1.ReasonCatalogNotRead, "the checkpoint store has not been read yet"}
 	}
 	if f := s.Catalog.Failure; f != nil {
-		return lack{string(f.Kind), f.Message}
+		return lack{string(f.Kind), s.storeMessage()}
 	}
 	return lack{}
+}
+
+// storeMessage is why the store cannot be read, and what a person does about it.
+func (s *situation) storeMessage() string {
+	message := s.Catalog.Failure.Message
+	switch s.Catalog.Failure.Kind {
+	case checkpoint.AccessDenied:
+		keys := "the environment's credentials"
+		if c := s.spec.Checkpoint.Storage.Credentials; c != nil {
+			keys = "the keys in Secret " + c.SecretName
+		}
+		return message + "; correct " + keys + ", or the policy of the bucket"
+	case checkpoint.BucketNotFound:
+		return message + "; create it, or correct spec.checkpoint.storage.uri"
+	case checkpoint.Unreachable:
+		return message + "; if that lasts, look at spec.checkpoint.storage.endpoint and at the store"
+	}
+	return message
 }
 
 // queuesActive reports whether neither queue is missing or stopped: only then

@@ -35,9 +35,21 @@ func (s *situation) watchStore() {
 		if s.attempt.readyPods() > 0 {
 			s.wantCatalogAgain(pollRestoring)
 		}
+	case s.records().Progress == nil && s.readyFor() < mirrorPeriod:
+		// A worker that uses the SDK reports soon; one that does not never will.
+		s.wantCatalogAgain(pollRestoring)
 	default:
 		s.wantCatalogAgain(pollRunning)
 	}
+}
+
+// readyFor is how long the pods of the current attempt have been ready.
+func (s *situation) readyFor() time.Duration {
+	entry := s.ledgerEntry(s.attempt.number)
+	if entry == nil || entry.ReadyAt == nil {
+		return 0
+	}
+	return s.Now.Sub(entry.ReadyAt.Time)
 }
 
 // trains reports whether the live attempt trains: all pods are ready, and, when

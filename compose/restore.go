@@ -59,6 +59,9 @@ func (s *situation) noneFits() bool {
 
 // noneFitsMessage names each checkpoint that was passed over and what to do.
 func (s *situation) noneFitsMessage() string {
+	if from := s.spec.Resume.From; from != "" && s.fromIsUnknown() {
+		return fmt.Sprintf("spec.resume.from is %s, and the run has no checkpoint of this id; correct it, or remove the field", from)
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "no checkpoint can be resumed with %d ranks", s.worldSize())
 	if from := s.spec.Resume.From; from != "" {
@@ -73,6 +76,15 @@ func (s *situation) noneFitsMessage() string {
 	}
 	b.WriteString("; to start at step 0 beside them set spec.resume.onNone to StartFresh")
 	return clip(b.String(), 1024)
+}
+
+func (s *situation) fromIsUnknown() bool {
+	for _, p := range s.choose().PassedOver {
+		if p.Reason == checkpoint.ReasonNotFound {
+			return true
+		}
+	}
+	return false
 }
 
 // recordCheckpoint brings what the store holds into status.

@@ -17,6 +17,7 @@ import (
 // +kubebuilder:printcolumn:name="Checkpoint",type=date,JSONPath=`.status.checkpoint.latest.committedAt`
 // +kubebuilder:printcolumn:name="Workers",type=string,JSONPath=`.status.workers`
 // +kubebuilder:printcolumn:name="Preempted",type=integer,JSONPath=`.status.preemptions`
+// +kubebuilder:printcolumn:name="Reason",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule=`self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')`,fieldPath=`.metadata`,message="metadata.name must start with a letter and consist of lower-case letters, digits and -: it begins the names of Services and pods"
 // +kubebuilder:validation:XValidation:rule=`self.spec.template.spec.replicatedJobs.all(r, size(self.metadata.name) + size(r.name) + size(string(r.?replicas.orValue(1) - 1)) + size(string(r.template.spec.?completions.orValue(1) - 1)) + 15 <= 63)`,fieldPath=`.metadata`,message="shorten metadata.name or the name of a replicatedJob: the pod name <name>-<attempt, 5 digits>-<replicatedJob>-<job index>-<pod index>-<5 characters> would be longer than 63 characters"
