@@ -13,7 +13,7 @@ RUNNER ?= embedded
 METACONTROLLER ?=
 NODE ?= process
 
-.PHONY: demo test build dev-up dev-smoke dev-status dev-down e2e sim bench generate generate-check lint sdk-test sdk-test-torch venv clean
+.PHONY: demo test build dev-up dev-example dev-smoke dev-status dev-down e2e sim bench generate generate-check lint sdk-test sdk-test-torch venv clean
 
 demo: venv ## the preempt-and-resume story on a local cluster, with its timeline
 	go run ./test/demo
@@ -28,8 +28,11 @@ dev-up: venv ## the local cluster; CLUSTER=existing installs into the current co
 ifeq ($(CLUSTER),existing)
 	$(DEV) up --existing
 else
-	$(DEV) up --operator
+	$(DEV) up --operator --nodes fake,process
 endif
+
+dev-example: ## examples/numpy with a queue and keys on the running local cluster
+	$(DEV) example
 
 dev-smoke: ## a quick check of the running local cluster
 	$(DEV) smoke

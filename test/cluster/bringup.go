@@ -19,7 +19,8 @@ func (c *Cluster) bringUp(ctx context.Context) error {
 	if err := c.writePolicies(); err != nil {
 		return err
 	}
-	started := 0
+	existed := c.runs(APIServer)
+	var added []string
 	run := func(comps ...component) error {
 		for _, comp := range comps {
 			if c.runs(comp.name) {
@@ -31,7 +32,7 @@ func (c *Cluster) bringUp(ctx context.Context) error {
 			if err := c.launch(comp); err != nil {
 				return err
 			}
-			started++
+			added = append(added, comp.name)
 		}
 		return nil
 	}
@@ -69,8 +70,12 @@ func (c *Cluster) bringUp(ctx context.Context) error {
 	if err := run(managers...); err != nil {
 		return err
 	}
-	if err := c.createFakeNodes(ctx); err != nil {
+	fakes, err := c.createFakeNodes(ctx)
+	if err != nil {
 		return err
+	}
+	if fakes > 0 {
+		added = append(added, fmt.Sprintf("%d fake nodes", fakes))
 	}
 	if err := c.waitReady(ctx, append(managers, c.controllerManager(), c.scheduler(), c.s3())...); err != nil {
 		return err
@@ -110,8 +115,11 @@ func (c *Cluster) bringUp(ctx context.Context) error {
 		}
 		step("operator ready")
 	}
-	if started == 0 {
+	switch {
+	case len(added) == 0:
 		step("already up: nothing had to be started")
+	case existed:
+		step("already up; added: %s", strings.Join(added, ", "))
 	}
 	return nil
 }

@@ -69,21 +69,24 @@ func (c *Cluster) writeStages(path string) error {
 // FakeNodeName is the name of the i-th fake node.
 func FakeNodeName(i int) string { return fmt.Sprintf("fake-%d", i) }
 
-func (c *Cluster) createFakeNodes(ctx context.Context) error {
+// createFakeNodes makes those of the options that do not exist, and counts them.
+func (c *Cluster) createFakeNodes(ctx context.Context) (created int, err error) {
 	client, err := kubernetes.NewForConfig(c.RESTConfig)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	for i := range c.Options.FakeNodes {
 		err := retryConflict(ctx, func() error {
 			_, err := client.CoreV1().Nodes().Create(ctx, fakeNode(FakeNodeName(i)), metav1.CreateOptions{})
 			return err
 		})
-		if err != nil && !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("create node %s: %w", FakeNodeName(i), err)
+		if err == nil {
+			created++
+		} else if !apierrors.IsAlreadyExists(err) {
+			return created, fmt.Errorf("create node %s: %w", FakeNodeName(i), err)
 		}
 	}
-	return nil
+	return created, nil
 }
 
 func fakeNode(name string) *corev1.Node {

@@ -14,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"rtj.dev/rtj/test/cluster/internal/manifest"
 )
@@ -23,17 +25,45 @@ var smokeManifests []byte
 
 // Smoke checks the running cluster end to end: Kueue admits a suspended JobSet
 // through a queue of its own, it runs on fake nodes and completes, and the S3
-// server gives back what it was given. It cleans up after itself and returns
-// one line of results.
+// server gives back what it was given. A cluster without fake nodes has one for
+// that time. It cleans up after itself and returns one line of results.
 func (c *Cluster) Smoke(ctx context.Context) (string, error) {
-	if c.Options.FakeNodes == 0 {
-		return "", errors.New("needs at least one fake node")
-	}
 	apply, err := newApplier(c.RESTConfig)
 	if err != nil {
 		return "", err
 	}
 	name := "rtj-smoke-" + randomText(6)
+	if c.Options.FakeNodes > 0 {
+		return c.smokeAndCleanUp(ctx, apply, name)
+	}
+	nodes, err := c.lendFakeNode(ctx, name)
+	if err != nil {
+		return "", err
+	}
+	summary, err := c.smokeAndCleanUp(ctx, apply, name)
+	cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	return summary, errors.Join(err, nodes.Delete(cleanup, name, metav1.DeleteOptions{}))
+}
+
+// lendFakeNode makes a fake node that the cluster's options do not have; the
+// caller deletes it.
+func (c *Cluster) lendFakeNode(ctx context.Context, name string) (typedcorev1.NodeInterface, error) {
+	client, err := kubernetes.NewForConfig(c.RESTConfig)
+	if err != nil {
+		return nil, err
+	}
+	nodes := client.CoreV1().Nodes()
+	if _, err := nodes.Create(ctx, fakeNode(name), metav1.CreateOptions{}); err != nil {
+		return nil, fmt.Errorf("create node %s: %w", name, err)
+	}
+	if err := c.waitReady(ctx, component{name: Kwok, ready: func(ctx context.Context) error { return c.ready(ctx, name) }}); err != nil {
+		return nil, errors.Join(err, nodes.Delete(context.WithoutCancel(ctx), name, metav1.DeleteOptions{}))
+	}
+	return nodes, nil
+}
+
+func (c *Cluster) smokeAndCleanUp(ctx context.Context, apply *applier, name string) (string, error) {
 	objects, err := manifest.Parse(bytes.ReplaceAll(smokeManifests, []byte("NAME"), []byte(name)))
 	if err != nil {
 		return "", err

@@ -45,6 +45,9 @@ func env(_ context.Context, args []string) error {
 		return err
 	}
 	fmt.Print(shellLines(c))
+	// As comments, so that a shell can read the whole.
+	fmt.Printf("  # S3: endpoint %s, region %s, bucket %s\n  # S3: keys in %s and %s\n",
+		c.S3.Endpoint, c.S3.Region, c.S3.Bucket, c.S3.AccessKeyFile, c.S3.SecretKeyFile)
 	return nil
 }
 
