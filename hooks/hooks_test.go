@@ -215,8 +215,6 @@ func TestNoLaunchBeforeTheObjectsAreCheckedAgain(t *testing.T) {
 		}),
 	})
 	defer h.Close()
-	news := make(chan struct{}, 10)
-	h.OnNews(func(string, string) { news <- struct{}{} })
 	jobSets := func() int {
 		response, err := h.Sync(context.Background(), m.Request)
 		if err != nil {
@@ -234,8 +232,18 @@ func TestNoLaunchBeforeTheObjectsAreCheckedAgain(t *testing.T) {
 	for h.Known(m.Request) == nil {
 		jobSets()
 	}
+	// Readings may end after the answer that asked for them: then the next one has it.
+	eventually := func(want int) (n int) {
+		for tries := 0; tries < 2000; tries++ {
+			if n = jobSets(); n == want {
+				return n
+			}
+			time.Sleep(time.Millisecond)
+		}
+		return n
+	}
 	m.Now = m.Now.Add(20 * time.Second)
-	if n := jobSets(); n != 1 {
+	if n := eventually(1); n != 1 {
 		t.Fatalf("%d JobSets, within the time that a check stands", n)
 	}
 	m.Now = m.Now.Add(15 * time.Second)
@@ -243,10 +251,7 @@ func TestNoLaunchBeforeTheObjectsAreCheckedAgain(t *testing.T) {
 		t.Errorf("%d JobSets before the objects were checked again", n)
 	}
 	close(slow)
-	for len(news) == 0 {
-		time.Sleep(time.Millisecond)
-	}
-	if n := jobSets(); n != 1 {
+	if n := eventually(1); n != 1 {
 		t.Errorf("%d JobSets after the objects were checked", n)
 	}
 	if len(checked) != 1 || !strings.HasPrefix(checked[0], "000001-000000000100-") {
