@@ -25,7 +25,7 @@ func example(ctx context.Context, args []string) error {
 	case "Succeeded", "Failed":
 		fmt.Printf("rtj/%s in namespace %s is over (%s); delete it to train once more\n", name, namespace, phase)
 	default:
-		fmt.Printf("rtj/%s trains in namespace %s\n", name, namespace)
+		fmt.Printf("rtj/%s is applied in namespace %s\n", name, namespace)
 	}
 	fmt.Printf("paste this, then look, one at a time:\n%s", shellLines(c))
 	fmt.Printf(`
