@@ -180,6 +180,17 @@ func TestKueueReadsRTJsOnlyThroughOurRole(t *testing.T) {
 	}
 }
 
+func TestSmokeLendsAFakeNodeWhereThereIsNone(t *testing.T) {
+	c := startCluster(t, Options{})
+	if _, err := c.Smoke(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	nodes, err := kubernetes.NewForConfigOrDie(c.RESTConfig).CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(nodes.Items) != 0 {
+		t.Errorf("%d nodes are left, %v", len(nodes.Items), err)
+	}
+}
+
 func TestTheAuditLogShowsRTJsReadsAndEveryWrite(t *testing.T) {
 	c := startCluster(t, Options{})
 	admin, rtj := kubernetes.NewForConfigOrDie(c.RESTConfig), kubernetes.NewForConfigOrDie(c.RTJConfig)
