@@ -53,7 +53,15 @@ func (id Identity) Alive() bool {
 	if err != nil {
 		return false
 	}
-	return st.startTicks == id.StartTicks && st.state != 'Z' && st.state != 'X'
+	return st.startTicks == id.StartTicks && (st.state != 'Z' && st.state != 'X' || threadsLeft(id.PID))
+}
+
+// threadsLeft reports whether threads beside the first are left. A process that
+// was killed shows its first thread as a zombie while others still end, and holds
+// its ports and files until the last one has.
+func threadsLeft(pid int) bool {
+	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	return err == nil && len(threads) > 1
 }
 
 // Signal sends sig to exactly this process and reports whether it was there.
