@@ -44,12 +44,13 @@ func (s *situation) quotaCondition() {
 	case s.workload.finished():
 		s.condition(v1beta1.ConditionQuotaReserved, false, v1beta1.ReasonFinished, "by Workload "+s.workload.Meta.Name)
 	default:
-		// Kueue's own words, where it gave any.
-		c := s.workload.condition(kueue.WorkloadQuotaReserved)
-		if !isReason(c.Reason) {
-			c.Reason, c.Message = v1beta1.ReasonWaitingForQuota, "by Workload "+s.workload.Meta.Name
+		// Kueue's own reason, where it gave one. Its message changes with every try to
+		// schedule; it is not mirrored, since each change would be a write.
+		reason := s.workload.condition(kueue.WorkloadQuotaReserved).Reason
+		if !isReason(reason) {
+			reason = v1beta1.ReasonWaitingForQuota
 		}
-		s.condition(v1beta1.ConditionQuotaReserved, false, c.Reason, c.Message)
+		s.condition(v1beta1.ConditionQuotaReserved, false, reason, "Kueue's words stand in Workload "+s.workload.Meta.Name)
 	}
 }
 

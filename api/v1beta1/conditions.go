@@ -20,9 +20,9 @@ const (
 	ConditionStalled = "Stalled"
 
 	// ConditionQuotaReserved is True while Kueue holds quota for the job. When it
-	// is False, reason and message are those of the Workload's own condition where
-	// it has one, such as Pending or OnHold; else WaitingForQuota, Finished, or
-	// NoWorkload where nothing is queued.
+	// is False, the reason is that of the Workload's own condition where it has one,
+	// such as Pending or OnHold; else WaitingForQuota, Finished, or NoWorkload where
+	// nothing is queued. The message names the Workload, whose condition has Kueue's.
 	ConditionQuotaReserved = "QuotaReserved"
 	// ConditionYielding is True from the request that an attempt ends until no pod
 	// of it is left; the reason is the YieldCause.
