@@ -80,7 +80,7 @@ func TestWhatIsMissingIsSaid(t *testing.T) {
 			t.Logf("%s: %s", ready.Reason, ready.Message)
 			s.quiet("job")
 			c.fix(s)
-			s.untilAttemptOrEnd("job")
+			s.untilAdmitted("job")
 		})
 	}
 }

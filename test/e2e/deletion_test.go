@@ -50,7 +50,7 @@ func TestDeletionWhileRunning(t *testing.T) {
 		workloads, err := s.Workloads(ctx, job)
 		return len(sets)+len(workloads) == 0, "JobSets or Workloads are left", err
 	}))
-	s.untilReleased(job)
+	s.quotaIsFree()
 }
 
 // A namespace that is deleted under a running job goes, whatever order its

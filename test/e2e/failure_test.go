@@ -55,19 +55,18 @@ func TestCrashLoopWithoutProgressEndsFailed(t *testing.T) {
 	if job.Status.Attempt != 3 {
 		t.Errorf("maxFailures 2 allows 3 attempts, there were %d", job.Status.Attempt)
 	}
-	s.untilReleased(job)
+	s.quotaIsFree()
 	s.holdsNothing(job)
 }
 
-// untilReleased waits until Kueue counts no quota for the job any more: another
-// job that needs all of it is admitted.
-func (s *scene) untilReleased(*v1beta1.ResumableTrainingJob) {
+// quotaIsFree waits until another job that needs all of the quota is admitted.
+func (s *scene) quotaIsFree() {
 	s.t.Helper()
 	s.create(harness.Job{Name: "next", Steps: 10})
-	s.untilAttemptOrEnd("next")
+	s.untilAdmitted("next")
 }
 
-func (s *scene) untilAttemptOrEnd(name string) {
+func (s *scene) untilAdmitted(name string) {
 	s.t.Helper()
 	s.until(name, "it is admitted", func(j *v1beta1.ResumableTrainingJob) bool { return j.Status.Attempt >= 1 })
 }

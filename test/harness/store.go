@@ -54,7 +54,6 @@ type StartRecord struct {
 // Manifest is a checkpoint by its name.
 type Manifest struct {
 	ID      string
-	Key     string
 	Attempt int32
 	Step    int64
 }
@@ -143,7 +142,7 @@ func (n *Namespace) Manifests(ctx context.Context, job *v1beta1.ResumableTrainin
 		if m := manifestName.FindStringSubmatch(key); m != nil {
 			attempt, _ := strconv.ParseInt(m[2], 10, 32)
 			step, _ := strconv.ParseInt(m[3], 10, 64)
-			all = append(all, Manifest{ID: m[1], Key: key, Attempt: int32(attempt), Step: step})
+			all = append(all, Manifest{ID: m[1], Attempt: int32(attempt), Step: step})
 		}
 	}
 	return all, nil
