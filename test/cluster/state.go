@@ -119,24 +119,11 @@ func create(ctx context.Context, opts Options, programs build.Result) (Info, err
 	if err := os.MkdirAll(opts.Dir, 0o755); err != nil {
 		return Info{}, err
 	}
-	id := randomText(16)
-	taken, err := registry(cache).Take(ctx, opts.Dir, id)
-	if err != nil {
-		return Info{}, err
-	}
-	info := Info{
-		Schema: infoSchema, ID: id, Dir: opts.Dir, Slot: taken.Index,
-		Programs: programs, PodRange: taken.Range(), Ports: ports(taken), Options: opts,
-	}
-	info.APIServer = fmt.Sprintf("https://127.0.0.1:%d", info.Ports["kube-apiserver"])
+	info := Info{Schema: infoSchema, ID: randomText(16), Dir: opts.Dir, Programs: programs, Options: opts}
 	info.Kubeconfig = info.path("kubeconfig")
 	info.RTJKubeconfig = info.path("rtj.kubeconfig")
 	info.ClusterCA = info.path("pki", "ca.crt")
 	info.AuditLog = info.path("audit", "audit.log")
-	info.S3 = S3Info{
-		Endpoint: fmt.Sprintf("http://127.0.0.1:%d", info.Ports["s3"]), Region: "us-east-1", Bucket: "rtj",
-		AccessKeyFile: info.path("secrets", "s3-access-key"), SecretKeyFile: info.path("secrets", "s3-secret-key"),
-	}
 	if !opts.Persistent {
 		self, err := proc.Self()
 		if err != nil {
@@ -144,7 +131,21 @@ func create(ctx context.Context, opts Options, programs build.Result) (Info, err
 		}
 		info.Owner = &self
 	}
-	return info, info.write()
+	_, err = registry(cache).Take(ctx, opts.Dir, info.ID, func(taken slot.Slot) error {
+		info.settle(taken)
+		return info.write()
+	})
+	return info, err
+}
+
+// settle gives the cluster its share of the machine.
+func (i *Info) settle(taken slot.Slot) {
+	i.Slot, i.PodRange, i.Ports = taken.Index, taken.Range(), ports(taken)
+	i.APIServer = fmt.Sprintf("https://127.0.0.1:%d", i.Ports["kube-apiserver"])
+	i.S3 = S3Info{
+		Endpoint: fmt.Sprintf("http://127.0.0.1:%d", i.Ports["s3"]), Region: "us-east-1", Bucket: "rtj",
+		AccessKeyFile: i.path("secrets", "s3-access-key"), SecretKeyFile: i.path("secrets", "s3-secret-key"),
+	}
 }
 
 // issueS3Keys makes the credentials of the S3 server, once for each cluster.

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"rtj.dev/rtj/test/cluster/internal/build"
@@ -28,6 +30,33 @@ func TestNothingIsCreatedInAFolderOfSomebodyElse(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(dir, "thesis.tex")); err != nil {
 		t.Error("the file is gone")
+	}
+}
+
+func TestClustersCreatedAtOnceShareNothing(t *testing.T) {
+	t.Setenv("RTJ_CACHE", t.TempDir())
+	parent := t.TempDir()
+	infos := make(chan Info, 12)
+	var wait sync.WaitGroup
+	for i := range cap(infos) {
+		wait.Go(func() {
+			info, err := create(t.Context(), Options{Dir: filepath.Join(parent, strconv.Itoa(i))}, build.Result{})
+			if err != nil {
+				t.Error(err)
+			}
+			infos <- info
+		})
+	}
+	wait.Wait()
+	close(infos)
+	owner := map[string]string{}
+	for info := range infos {
+		for _, thing := range []string{info.APIServer, info.S3.Endpoint, info.PodRange} {
+			if other, taken := owner[thing]; taken {
+				t.Errorf("%s and %s both have %s", other, info.Dir, thing)
+			}
+			owner[thing] = info.Dir
+		}
 	}
 }
 

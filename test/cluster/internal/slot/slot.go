@@ -70,9 +70,11 @@ type Registry struct {
 	Free func(port int) bool
 }
 
-// Take claims a slot for the cluster. A slot any of whose ports is in use is
-// passed over: it may belong to a cluster with another cache folder.
-func (r Registry) Take(ctx context.Context, dir, id string) (Slot, error) {
+// Take claims a slot for the cluster and calls found, which makes the cluster
+// one that Live knows, before anybody else can look for a slot: a claim without
+// its cluster is free. If found fails, so does Take. A slot any of whose ports
+// is in use is passed over: it may belong to a cluster with another cache folder.
+func (r Registry) Take(ctx context.Context, dir, id string, found func(Slot) error) (Slot, error) {
 	lock, err := Acquire(ctx, filepath.Join(r.Dir, "lock"), nil)
 	if err != nil {
 		return Slot{}, err
@@ -100,7 +102,10 @@ func (r Registry) Take(ctx context.Context, dir, id string) (Slot, error) {
 		if err := os.WriteFile(tmp, append(data, '\n'), 0o644); err != nil {
 			return Slot{}, err
 		}
-		return slot, os.Rename(tmp, r.path(i))
+		if err := os.Rename(tmp, r.path(i)); err != nil {
+			return Slot{}, err
+		}
+		return slot, found(slot)
 	}
 	return Slot{}, fmt.Errorf("all %d slots for local clusters are taken (%d of them only because a port is in use); see %s",
 		Count, busy, r.Dir)

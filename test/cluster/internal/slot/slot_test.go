@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -53,7 +54,7 @@ func TestTakeGivesEachClusterItsOwn(t *testing.T) {
 	var wait sync.WaitGroup
 	for _, id := range []string{"a", "b", "c", "d", "e", "f"} {
 		wait.Go(func() {
-			s, err := r.Take(t.Context(), "/dir/"+id, id)
+			s, err := r.Take(t.Context(), "/dir/"+id, id, nothing)
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
@@ -79,11 +80,59 @@ func TestTakeGivesEachClusterItsOwn(t *testing.T) {
 	}
 }
 
+// nothing is what Take calls where Live knows every claim.
+func nothing(Slot) error { return nil }
+
+func TestNobodyTakesASlotWhoseClusterIsBeingFounded(t *testing.T) {
+	r := testRegistry(t)
+	var founded sync.Map
+	r.Live = func(c Claim) bool { _, there := founded.Load(c.ID); return there }
+	got := make(chan int, 20)
+	var wait sync.WaitGroup
+	for i := range cap(got) {
+		wait.Go(func() {
+			id := strconv.Itoa(i)
+			s, err := r.Take(t.Context(), "/dir/"+id, id, func(Slot) error {
+				time.Sleep(time.Millisecond) // founding takes its time
+				founded.Store(id, true)
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+			got <- s.Index
+		})
+	}
+	wait.Wait()
+	close(got)
+	seen := map[int]bool{}
+	for slot := range got {
+		if seen[slot] {
+			t.Errorf("slot %d was given to two clusters", slot)
+		}
+		seen[slot] = true
+	}
+}
+
+func TestASlotWhoseClusterCouldNotBeFoundedIsFree(t *testing.T) {
+	r := testRegistry(t)
+	founded := false
+	r.Live = func(Claim) bool { return founded }
+	full := errors.New("no space left on device")
+	if _, err := r.Take(t.Context(), "/dir", "a", func(Slot) error { return full }); !errors.Is(err, full) {
+		t.Errorf("got %v", err)
+	}
+	s, err := r.Take(t.Context(), "/dir", "b", func(Slot) error { founded = true; return nil })
+	if err != nil || s.Index != 0 {
+		t.Errorf("got slot %d, %v; want 0", s.Index, err)
+	}
+}
+
 func TestTakePassesOverASlotWithABusyPort(t *testing.T) {
 	r := testRegistry(t)
 	busy := Slot{Index: 0}.Port(PortsEach - 1)
 	r.Free = func(port int) bool { return port != busy }
-	s, err := r.Take(t.Context(), "/dir", "a")
+	s, err := r.Take(t.Context(), "/dir", "a", nothing)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,12 +146,12 @@ func TestTakeReusesWhatNobodyHolds(t *testing.T) {
 	gone := map[string]bool{}
 	r.Live = func(c Claim) bool { return !gone[c.ID] }
 	for _, id := range []string{"a", "b"} {
-		if _, err := r.Take(t.Context(), "/dir", id); err != nil {
+		if _, err := r.Take(t.Context(), "/dir", id, nothing); err != nil {
 			t.Fatal(err)
 		}
 	}
 	gone["a"] = true
-	s, err := r.Take(t.Context(), "/dir", "c")
+	s, err := r.Take(t.Context(), "/dir", "c", nothing)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +161,7 @@ func TestTakeReusesWhatNobodyHolds(t *testing.T) {
 	if err := r.Release(t.Context(), "b"); err != nil {
 		t.Fatal(err)
 	}
-	if s, err = r.Take(t.Context(), "/dir", "d"); err != nil || s.Index != 1 {
+	if s, err = r.Take(t.Context(), "/dir", "d", nothing); err != nil || s.Index != 1 {
 		t.Errorf("got slot %d, %v; want 1, which was released", s.Index, err)
 	}
 }
@@ -120,7 +169,7 @@ func TestTakeReusesWhatNobodyHolds(t *testing.T) {
 func TestTakeSaysWhenAllAreTaken(t *testing.T) {
 	r := testRegistry(t)
 	r.Free = func(int) bool { return false }
-	if s, err := r.Take(t.Context(), "/dir", "a"); err == nil {
+	if s, err := r.Take(t.Context(), "/dir", "a", nothing); err == nil {
 		t.Errorf("got slot %d although no port is free", s.Index)
 	}
 }
