@@ -34,8 +34,9 @@ type CatalogRead struct {
 	// NotBefore is the earliest time at which its listing may begin; zero: no
 	// reading is wanted.
 	NotBefore time.Time
-	// Recheck asks for the completeness of all candidates to be checked again.
-	Recheck bool
+	// Recheck are the checkpoints, by id, that a launch would restore: their
+	// completeness is checked again, object by object, before it may.
+	Recheck []string
 }
 
 // Match is the rule of a table that matched.

@@ -116,8 +116,17 @@ func (s *situation) catalogStale() bool {
 	if recent := s.Now.Add(-catalogForLaunch); recent.After(since) {
 		since = recent
 	}
-	s.decision.Catalog.Recheck = true
+	s.decision.Catalog.Recheck = s.wouldRestore()
 	return !s.catalogSince(since)
+}
+
+// wouldRestore is the id of what the next attempt would restore, by what is known
+// of the store; none where it would start afresh.
+func (s *situation) wouldRestore() []string {
+	if selected := s.choose().Selected; selected != nil {
+		return []string{selected.ID}
+	}
+	return nil
 }
 
 // unusable waits for half a minute before the admission is given back.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -196,12 +197,26 @@ func TestRefusedCredentialsAreReadAnew(t *testing.T) {
 	}
 }
 
-// Before a launch the newest checkpoints are checked again, object by object, and
-// no JobSet is returned before that is done.
+// Before a launch the objects of the checkpoint that it would restore are compared
+// again, and no JobSet is returned before that is done.
 func TestNoLaunchBeforeTheObjectsAreCheckedAgain(t *testing.T) {
-	m := after(t, "apply", "catalog commit attempt=1 step=100", "catalog start attempt=1", "launch refused", "kueue admit")
+	const newest, older = "000002-000000000900-000000000000-0000000000000000", "000001-000000000100-000000000000-0000000000000000"
+	stored := []string{"catalog commit attempt=1 step=100", "catalog start attempt=1", "catalog commit attempt=2 step=900",
+		"catalog start attempt=2", "launch refused", "kueue admit"}
+	for name, test := range map[string]struct{ apply, want string }{
+		"the newest":                     {"apply", newest},
+		"the one that resume.from names": {"apply resume.from=" + older, older},
+	} {
+		t.Run(name, func(t *testing.T) {
+			testCheckedAgain(t, after(t, append([]string{test.apply}, stored...)...), test.want)
+		})
+	}
+}
+
+func testCheckedAgain(t *testing.T, m *lifecycle.Moment, want string) {
 	var checked []string
 	slow := make(chan struct{})
+	close(slow)
 	h := hooks.New(hooks.Options{
 		Observer: "rtj", InlineRead: time.Millisecond, Now: func() time.Time { return m.Now },
 		Store: storeFunc(func(_ context.Context, _ catalog.Run, ask catalog.Ask) *checkpoint.Snapshot {
@@ -210,7 +225,12 @@ func TestNoLaunchBeforeTheObjectsAreCheckedAgain(t *testing.T) {
 				checked = ask.Recheck
 			}
 			s := *m.Catalog
-			s.ListedAt = m.Now
+			s.ListedAt, s.Manifests = m.Now, slices.Clone(s.Manifests)
+			for i := range s.Manifests {
+				if slices.Contains(ask.Recheck, s.Manifests[i].ID) {
+					s.Manifests[i].CheckedAt = m.Now
+				}
+			}
 			return &s
 		}),
 	})
@@ -246,6 +266,7 @@ func TestNoLaunchBeforeTheObjectsAreCheckedAgain(t *testing.T) {
 	if n := eventually(1); n != 1 {
 		t.Fatalf("%d JobSets, within the time that a check stands", n)
 	}
+	slow = make(chan struct{})
 	m.Now = m.Now.Add(15 * time.Second)
 	if n := jobSets(); n != 0 {
 		t.Errorf("%d JobSets before the objects were checked again", n)
@@ -254,7 +275,7 @@ func TestNoLaunchBeforeTheObjectsAreCheckedAgain(t *testing.T) {
 	if n := eventually(1); n != 1 {
 		t.Errorf("%d JobSets after the objects were checked", n)
 	}
-	if len(checked) != 1 || !strings.HasPrefix(checked[0], "000001-000000000100-") {
+	if len(checked) != 1 || checked[0] != want {
 		t.Errorf("checked %q", checked)
 	}
 }

@@ -17,11 +17,9 @@ type memory struct {
 	// lastUse is when the job was synced last.
 	lastUse time.Time
 
-	// The newest reading of the store: of which run, what it found, and when the
-	// objects of the candidates were compared last.
-	place       place
-	snapshot    *checkpoint.Snapshot
-	recheckedAt time.Time
+	// The newest reading of the store: of which run, and what it found.
+	place    place
+	snapshot *checkpoint.Snapshot
 	// endedAt is when the newest attempt ended: checks from before are of what an
 	// earlier launch chose from.
 	endedAt time.Time

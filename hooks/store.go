@@ -1,9 +1,7 @@
 package hooks
 
 import (
-	"cmp"
 	"context"
-	"slices"
 	"time"
 
 	"rtj.dev/rtj/api/v1beta1"
@@ -31,12 +29,9 @@ const (
 	readTimeout = time.Minute
 	// lookAgain is how soon a runner that is not told of news asks for them.
 	lookAgain = time.Second
-	// recheckLasts is how long a check of the candidates' objects stands: as long as
+	// recheckLasts is how long a check of a checkpoint's objects stands: as long as
 	// a launch relies on one reading.
 	recheckLasts = 30 * time.Second
-	// maxRecheck is how many candidates are checked again before a launch, the
-	// newest ones: the one to restore is among them unless newer ones do not fit.
-	maxRecheck = 3
 )
 
 // place is where a run is in which store. It is comparable, unlike a catalog.Run.
@@ -74,10 +69,9 @@ func include(parent *v1beta1.ResumableTrainingJob) []string {
 
 // reading is a reading that goes on.
 type reading struct {
-	place   place
-	begun   time.Time
-	recheck bool
-	done    chan struct{}
+	place place
+	begun time.Time
+	done  chan struct{}
 }
 
 // read reads the store if the wish needs it. It waits for the reading, and
@@ -140,18 +134,14 @@ func (m *memory) beginReading(p place, wish compose.CatalogRead, now time.Time) 
 	if now.Before(wish.NotBefore) || m.reading != nil || m.satisfies(p, wish, now) {
 		return nil, catalog.Ask{}
 	}
-	m.reading = &reading{place: p, begun: now, recheck: wish.Recheck, done: make(chan struct{})}
+	m.reading = &reading{place: p, begun: now, done: make(chan struct{})}
 	m.waiting = true
-	ask := catalog.Ask{NotBefore: wish.NotBefore}
-	if wish.Recheck && m.place == p {
-		ask.Recheck = newest(m.snapshot, maxRecheck)
-	}
-	return m.reading, ask
+	return m.reading, catalog.Ask{NotBefore: wish.NotBefore, Recheck: m.unchecked(p, wish.Recheck, now)}
 }
 
 // satisfies reports whether nothing has to be read for the wish.
 func (m *memory) satisfies(p place, wish compose.CatalogRead, now time.Time) bool {
-	return m.isSince(p, wish.NotBefore) && (!wish.Recheck || m.isRechecked(p, now))
+	return m.isSince(p, wish.NotBefore) && len(m.unchecked(p, wish.Recheck, now)) == 0
 }
 
 // isSince reports whether the snapshot began at the time or later.
@@ -159,47 +149,35 @@ func (m *memory) isSince(p place, t time.Time) bool {
 	return t.IsZero() || m.snapshot != nil && m.place == p && !m.snapshot.ListedAt.Before(t)
 }
 
-// isRechecked reports whether the objects of the candidates were compared
-// recently, and since the last attempt ended. A store that cannot be read has none.
-func (m *memory) isRechecked(p place, now time.Time) bool {
-	return m.snapshot != nil && m.place == p && (m.snapshot.Failure != nil ||
-		now.Sub(m.recheckedAt) <= recheckLasts && !m.recheckedAt.Before(m.endedAt))
-}
-
-// newest returns the ids of the newest usable checkpoints.
-func newest(s *checkpoint.Snapshot, most int) []string {
-	if s == nil {
-		return nil
-	}
-	var usable []*checkpoint.Manifest
-	for i := range s.Manifests {
-		m := &s.Manifests[i]
-		if _, bad := s.Quarantined[m.ID]; !bad && m.Defect == nil && m.Incomplete == "" {
-			usable = append(usable, m)
+// unchecked returns those of the checkpoints whose objects were not compared
+// recently, or not since the last attempt ended.
+func (m *memory) unchecked(p place, ids []string, now time.Time) (left []string) {
+	for _, id := range ids {
+		at := m.checkedAt(p, id)
+		if now.Sub(at) > recheckLasts || at.Before(m.endedAt) {
+			left = append(left, id)
 		}
 	}
-	slices.SortFunc(usable, func(a, b *checkpoint.Manifest) int {
-		return cmp.Or(cmp.Compare(b.Attempt, a.Attempt), cmp.Compare(b.Step, a.Step), cmp.Compare(b.ID, a.ID))
-	})
-	var ids []string
-	for _, m := range usable[:min(most, len(usable))] {
-		ids = append(ids, m.ID)
+	return left
+}
+
+// checkedAt is when the objects of a checkpoint were compared last; zero: never.
+func (m *memory) checkedAt(p place, id string) time.Time {
+	if m.snapshot != nil && m.place == p {
+		for i := range m.snapshot.Manifests {
+			if known := &m.snapshot.Manifests[i]; known.ID == id {
+				return known.CheckedAt
+			}
+		}
 	}
-	return ids
+	return time.Time{}
 }
 
 // takeOver ends a reading. It reports whether an answer waits for it.
 func (m *memory) takeOver(r *reading, snapshot *checkpoint.Snapshot) (waited bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.place != r.place {
-		m.place, m.recheckedAt = r.place, time.Time{}
-	}
-	m.snapshot = snapshot
-	if r.recheck && snapshot.Failure == nil {
-		m.recheckedAt = r.begun
-	}
-	m.reading = nil
+	m.place, m.snapshot, m.reading = r.place, snapshot, nil
 	close(r.done)
 	return m.waiting
 }
@@ -225,12 +203,12 @@ func (m *memory) snapshotOf(p place) *checkpoint.Snapshot {
 	return m.snapshot
 }
 
-// mustWait reports whether a decision relies on a check of the candidates'
-// objects that is still to be made.
+// mustWait reports whether a decision relies on a check of a checkpoint's objects
+// that is still to be made.
 func (m *memory) mustWait(p place, wish compose.CatalogRead, now time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.snapshot != nil && m.place == p && wish.Recheck && wish.NotBefore.IsZero() && !m.isRechecked(p, now)
+	return m.snapshot != nil && m.place == p && wish.NotBefore.IsZero() && len(m.unchecked(p, wish.Recheck, now)) > 0
 }
 
 // readingAgain is when to look for the outcome of a reading that goes on, or to

@@ -28,9 +28,13 @@ func (s *store) Read(context.Context, catalog.Run, catalog.Ask) *checkpoint.Snap
 	if s.failure != nil {
 		return &checkpoint.Snapshot{ListedAt: s.now(), Failure: s.failure}
 	}
+	manifests := slices.Clone(s.manifests)
+	for i := range manifests {
+		manifests[i].CheckedAt = s.now()
+	}
 	return &checkpoint.Snapshot{
 		ListedAt:    s.now(),
-		Manifests:   slices.Clone(s.manifests),
+		Manifests:   manifests,
 		Attempts:    maps.Clone(s.attempts),
 		Quarantined: maps.Clone(s.quarantined),
 	}

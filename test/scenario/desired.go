@@ -70,7 +70,11 @@ func Desired(now time.Time, request *contract.SyncRequest, d *compose.Decision, 
 		desired["finalized"] = true
 	}
 	if !d.Catalog.NotBefore.IsZero() {
-		desired["catalog"] = map[string]any{"notBefore": d.Catalog.NotBefore.UTC().Format(time.RFC3339Nano), "recheck": d.Catalog.Recheck}
+		catalog := map[string]any{"notBefore": d.Catalog.NotBefore.UTC().Format(time.RFC3339Nano)}
+		if len(d.Catalog.Recheck) > 0 {
+			catalog["recheck"] = d.Catalog.Recheck
+		}
+		desired["catalog"] = catalog
 	}
 	if d.Launch != nil {
 		desired["launch"] = d.Launch.Kind + "/" + d.Launch.Name
