@@ -47,6 +47,7 @@ certificate signed by --client-ca-file; without either, jobs do not start.`,
 				return err
 			}
 			defer r.stop()
+			defer server.KeepHeapFloor()()
 			handler, err := server.NewHandler(server.Options{
 				Hooks: r.hooks, Runners: runners, MaxBytes: flags.maxBytes, Registry: r.registry, Logger: logger,
 			})

@@ -50,6 +50,7 @@ JobSet.`,
 				return err
 			}
 			defer r.stop()
+			defer server.KeepHeapFloor()()
 			a, err := applier.New(applier.Options{
 				Config: config, Controller: controllers[0], Hooks: r.hooks, Workers: flags.workers,
 				Logger: logger, Registerer: r.registry,

@@ -42,6 +42,7 @@ func BenchmarkHTTPSync(b *testing.B) {
 	server := httptest.NewServer(handler)
 	defer server.Close()
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	defer KeepHeapFloor()() // as the commands do
 
 	for _, managedFields := range []bool{true, false} {
 		body, err := benchmark.Body(m.Request, managedFields)

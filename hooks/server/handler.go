@@ -95,6 +95,9 @@ func (h *handler) ready(w http.ResponseWriter, _ *http.Request) {
 	io.WriteString(w, "ok\n")
 }
 
+// answers are buffers for what is written and then no longer needed.
+var answers = sync.Pool{New: func() any { return new([]byte) }}
+
 // deciding answers sync or finalize, and carries out the patches afterwards.
 func (h *handler) deciding(finalizing bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -122,7 +125,10 @@ func (h *handler) deciding(finalizing bool) http.HandlerFunc {
 			h.failed(w, r, err)
 			return
 		}
-		write(w, answer.Response.AppendJSON(make([]byte, 0, len(body)/2)))
+		buffer := answers.Get().(*[]byte)
+		*buffer = answer.Response.AppendJSON((*buffer)[:0])
+		write(w, *buffer)
+		answers.Put(buffer)
 		if known {
 			h.Hooks.Patch(answer)
 			return

@@ -24,20 +24,22 @@ type source struct {
 	read    func(line string) []figure
 }
 
-func goBench(name, pkg, pattern string) source {
-	return source{name: name, argv: []string{"go", "test", "-run", "^$", "-bench", pattern, "-benchmem", pkg}, read: readGoBench}
+func goBench(name, pkg, pattern string, more ...string) source {
+	argv := append([]string{"go", "test", "-run", "^$", "-bench", pattern, "-benchmem"}, more...)
+	return source{name: name, argv: append(argv, pkg), read: readGoBench}
 }
 
 // sources are all measurements, in the order of the table.
 var sources = []source{
 	goBench("the core", "./compose", "."),
 	goBench("the choice of a checkpoint", "./compose/checkpoint", "."),
-	goBench("the hook over HTTP", "./hooks/...", "HTTP"),
+	goBench("the hook over HTTP", "./hooks/...", "HTTP", "-benchtime", "3s"), // after the heap has grown
 	goBench("decoding a request, and what encoding/json needs", "./hooks/contract", "."),
 	goBench("reading the store", "./hooks/catalog", "."),
 	{name: "the SDK", dir: "sdk/python", argv: []string{"../../.venv/bin/python", "bench/step.py"}, read: readSDK},
 	{name: "a preempt-and-resume cycle on the local cluster", cluster: true,
 		argv: []string{"go", "run", "./test/e2e/run", "-suite", "Writes"}, read: readFigure},
+	{name: "a fleet on fake nodes", cluster: true, argv: []string{"go", "run", "./test/fleet"}, read: readFigure},
 }
 
 // measure runs the command and reads its figures line by line.
