@@ -64,6 +64,26 @@ func (n *Namespace) Writes(from, to time.Time) ([]Write, error) {
 	return all, nil
 }
 
+// Requests counts, by verb, what RTJ's own clients asked of the API server in a
+// span of time, reads and watches included.
+func (c *Cluster) Requests(from, to time.Time) (map[string]int, error) {
+	files, err := filepath.Glob(strings.TrimSuffix(c.AuditLog, ".log") + "*.log")
+	if err != nil {
+		return nil, err
+	}
+	count := map[string]int{}
+	for _, file := range files {
+		if err := readAudit(file, func(e *auditEvent) {
+			if e.User.Username == rtjUser && !e.RequestReceivedTimestamp.Before(from) && e.RequestReceivedTimestamp.Before(to) {
+				count[e.Verb]++
+			}
+		}); err != nil {
+			return nil, err
+		}
+	}
+	return count, nil
+}
+
 type auditEvent struct {
 	Verb       string `json:"verb"`
 	RequestURI string `json:"requestURI"`

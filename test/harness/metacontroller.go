@@ -133,6 +133,15 @@ func (c *Cluster) installMetacontroller(ctx context.Context, port int, token str
 	})
 }
 
+// PIDs are those of both processes.
+func (m *Metacontroller) PIDs() []int {
+	var pids []int
+	for _, p := range m.processes {
+		pids = append(pids, p.cmd.Process.Pid)
+	}
+	return pids
+}
+
 // Stop ends both.
 func (m *Metacontroller) Stop() {
 	for _, p := range m.processes {

@@ -45,6 +45,8 @@ type QueueOptions struct {
 	GPUs int
 	// Pool of nodes; empty: every process node.
 	Pool string
+	// Fake has the jobs run on fake nodes instead.
+	Fake bool
 }
 
 // NewNamespace makes a namespace, the Secret with the store's credentials, the
@@ -61,6 +63,9 @@ func (c *Cluster) NewNamespace(ctx context.Context, name string, o QueueOptions)
 	}
 	labels := map[string]any{"node.rtj.dev/kind": "process"}
 	flavor := "process"
+	if o.Fake {
+		labels["node.rtj.dev/kind"], flavor = "fake", "fake"
+	}
 	if o.Pool != "" {
 		labels[PoolLabel], flavor = o.Pool, "process-"+o.Pool
 	}
@@ -79,6 +84,23 @@ func (c *Cluster) NewNamespace(ctx context.Context, name string, o QueueOptions)
 		}
 	}
 	return n, n.CreateLocalQueue(ctx, QueueName)
+}
+
+// SetQuota changes how many GPUs the queue gives.
+func (n *Namespace) SetQuota(ctx context.Context, gpus int) error {
+	client := n.Dynamic.Resource(clusterQueues)
+	for {
+		u, err := client.Get(ctx, n.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		group := u.Object["spec"].(map[string]any)["resourceGroups"].([]any)[0].(map[string]any)
+		flavor := group["flavors"].([]any)[0].(map[string]any)
+		flavor["resources"].([]any)[0].(map[string]any)["nominalQuota"] = int64(gpus)
+		if _, err = client.Update(ctx, u, metav1.UpdateOptions{}); !conflict(err) {
+			return err
+		}
+	}
 }
 
 // CreateLocalQueue makes a LocalQueue of the namespace's ClusterQueue.
