@@ -13,12 +13,14 @@ func (s *scanner) object() (json.RawMessage, error) {
 	if err := s.objectMembers(&cut); err != nil {
 		return nil, err
 	}
-	if cut.empty() {
+	if s.serverSide = false; cut.empty() {
 		return json.RawMessage(s.data[start:s.pos:s.pos]), nil
 	}
 	kept := make(json.RawMessage, 0, (cut.start-start)+(s.pos-cut.end))
 	kept = append(kept, s.data[start:cut.start]...)
-	return append(kept, s.data[cut.end:s.pos]...), nil
+	kept = append(kept, s.data[cut.end:s.pos]...)
+	s.serverSide = appliedServerSide(kept, s.data[cut.start:cut.end])
+	return kept, nil
 }
 
 // span is a part of the message, from start up to and without end.

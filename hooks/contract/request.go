@@ -21,6 +21,10 @@ type SyncRequest struct {
 	Related ObjectMap `json:"related"`
 	// Finalizing is true exactly for the finalize hook.
 	Finalizing bool `json:"finalizing"`
+	// ServerSideApplied names the first child, by kind and place, that the runner
+	// wrote by server-side apply; empty: none was, as far as the request shows. It is
+	// no part of the message, but found out from managedFields when it is decoded.
+	ServerSideApplied string `json:"-"`
 }
 
 // CustomizeRequest is what a runner sends to the customize hook.
@@ -52,14 +56,18 @@ func DecodeSyncRequest(data []byte) (*SyncRequest, error) {
 			r.Parent, err = s.object()
 		case "children":
 			children = true
-			r.Children, err = s.objectMap()
+			r.Children, err = s.objectMap(func(kind, place string) {
+				if s.serverSide && r.ServerSideApplied == "" {
+					r.ServerSideApplied = kind + " " + place
+				}
+			})
 		case "related":
 			related = true
 			if s.peek() == 'n' {
 				r.Related = ObjectMap{}
 				err = s.skip()
 			} else {
-				r.Related, err = s.objectMap()
+				r.Related, err = s.objectMap(func(string, string) {})
 			}
 		case "finalizing":
 			finalizing = true
@@ -107,8 +115,9 @@ func DecodeCustomizeRequest(data []byte) (*CustomizeRequest, error) {
 	return r, required(field{"controller", controller}, field{"parent", parent})
 }
 
-// objectMap reads the value of children or related.
-func (s *scanner) objectMap() (ObjectMap, error) {
+// objectMap reads the value of children or related, and tells of each object that
+// was read.
+func (s *scanner) objectMap(read func(kind, place string)) (ObjectMap, error) {
 	kinds := ObjectMap{}
 	err := s.members(func(kind string) error {
 		if _, err := ParseKindKey(kind); err != nil {
@@ -122,6 +131,7 @@ func (s *scanner) objectMap() (ObjectMap, error) {
 			}
 			object, err := s.object()
 			objects[place] = object
+			read(kind, place)
 			return in(index(place), err)
 		}))
 	})

@@ -21,6 +21,9 @@ type scanner struct {
 	data  []byte
 	pos   int
 	depth int
+	// serverSide is whether the object that was read last was written by
+	// server-side apply.
+	serverSide bool
 }
 
 // Error says what is wrong with a message, and where.

@@ -44,8 +44,9 @@ type Options struct {
 type handler struct {
 	Options
 	requests *prometheus.CounterVec
-	// unknownRunner logs once that patches are not carried out.
-	unknownRunner sync.Once
+	// unknownRunner logs once that patches are not carried out, serverSideApply that
+	// nothing is answered.
+	unknownRunner, serverSideApply sync.Once
 }
 
 // NewHandler returns the routes of the server.
@@ -115,6 +116,13 @@ func (h *handler) deciding(finalizing bool) http.HandlerFunc {
 			fail(w, http.StatusBadRequest, err)
 			return
 		}
+		if child := request.ServerSideApplied; child != "" {
+			h.serverSideApply.Do(func() {
+				h.Logger.Error("every request of this runner is refused", "runner", r.RemoteAddr, "error", errServerSideApply(child))
+			})
+			fail(w, http.StatusBadRequest, errServerSideApply(child))
+			return
+		}
 		var answer *hooks.Answer
 		if known {
 			answer, err = h.Hooks.Answer(r.Context(), request, finalizing)
@@ -137,6 +145,15 @@ func (h *handler) deciding(finalizing bool) http.HandlerFunc {
 			h.Logger.Warn("the store is not read and patches are not carried out: the runner did not authenticate itself by a token or a client certificate; jobs will not start", "runner", r.RemoteAddr)
 		})
 	}
+}
+
+// errServerSideApply is a Metacontroller that would force whatever an answer says
+// upon the newest state of a child, where an answer is about the state that was
+// observed.
+func errServerSideApply(child string) error {
+	return fmt.Errorf("%s was written by server-side apply, which overwrites what changed meanwhile: "+
+		"run Metacontroller without --apply-strategy=server-side-apply, then give its objects back to it: kubectl annotate -A -l controller-uid "+
+		"workloads.kueue.x-k8s.io,jobsets.jobset.x-k8s.io,configmaps metacontroller.k8s.io/last-applied-configuration={}", child)
 }
 
 func (h *handler) customize(w http.ResponseWriter, r *http.Request) {

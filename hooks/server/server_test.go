@@ -309,6 +309,30 @@ func TestATokenFileIsReadAgainWhenItChanges(t *testing.T) {
 	}
 }
 
+// A Metacontroller that applies server-side is told so, and gets no answer that it
+// could force upon anything.
+func TestServerSideApplyIsRefused(t *testing.T) {
+	f := newFixture(t, func(o *Options) { o.Runners = everyone{} })
+	child := `{"metadata":{"name":"a","namespace":"b","managedFields":[{"operation":"Apply","fieldsV1":{"f:metadata":{"f:ownerReferences":{".":{}}}}}]}}`
+	f.moment.Request.Children = contract.ObjectMap{"ConfigMap.v1": {"b/a": json.RawMessage(child)}}
+	body, err := json.Marshal(f.moment.Request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		w := f.post("/sync", body)
+		if w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "ConfigMap.v1 b/a") || !strings.Contains(w.Body.String(), "--apply-strategy") {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+	}
+	if f.patches.count() != 0 {
+		t.Error("patches are made")
+	}
+	if n := strings.Count(f.log.String(), "--apply-strategy"); n != 1 {
+		t.Errorf("said %d times in the log: %s", n, f.log)
+	}
+}
+
 // A panic is a 500, and the server goes on.
 func TestAPanicIsAnswered(t *testing.T) {
 	f := newFixture(t, nil)
