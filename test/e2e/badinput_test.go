@@ -92,7 +92,7 @@ func (s *scene) quiet(job string) {
 	const span = 8 * time.Second
 	from := time.Now()
 	time.Sleep(span)
-	writes, err := s.Writes(from, time.Now())
+	writes, err := s.AllWrites(from, time.Now())
 	s.must(err)
 	for _, w := range writes {
 		if w.Of(job) {

@@ -13,24 +13,22 @@ import (
 	"rtj.dev/rtj/test/harness"
 )
 
-// These tests kill the operator, which all jobs share, so they run alone.
+// These tests kill the runner, which all jobs share, so they run alone: the
+// operator, or the hooks and Metacontroller at once.
 
-// killed lets the operator die at a write and waits until it has.
+// untilKilled waits until the runner has died at the write at which it was to.
 func (s *scene) untilKilled(toll *harness.Toll) {
 	s.t.Helper()
 	select {
 	case <-toll.Killed():
 	case <-time.After(patience):
-		s.t.Fatal("the write at which the operator was to die did not come")
+		s.t.Fatal("the write at which the runner was to die did not come")
 	}
 }
 
 func newToll(t *testing.T) *harness.Toll {
 	t.Helper()
-	if metacontroller != nil {
-		t.Skip("kills the operator, and Metacontroller runs the hooks")
-	}
-	toll, err := world.NewToll(t.Context())
+	toll, err := world.NewToll(t.Context(), runner)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +46,7 @@ func isClaim(r harness.Request) bool {
 
 // Between the claim of an attempt and its start: the claim is used again, and
 // there is no second attempt.
-func TestOperatorKilledBetweenClaimAndStart(t *testing.T) {
+func TestRunnerKilledBetweenClaimAndStart(t *testing.T) {
 	toll := newToll(t)
 	s := newScene(t, 2)
 	toll.Judge(func(r harness.Request) harness.Verdict {
@@ -71,8 +69,8 @@ func TestOperatorKilledBetweenClaimAndStart(t *testing.T) {
 }
 
 // In the middle of a drain: the workers have the notice and leave by themselves;
-// the operator finds them gone.
-func TestOperatorKilledInTheMiddleOfADrain(t *testing.T) {
+// the runner finds them gone.
+func TestRunnerKilledInTheMiddleOfADrain(t *testing.T) {
 	toll := newToll(t)
 	s := newScene(t, 2)
 	low := harness.Job{Name: "low", Steps: 150, Priority: harness.Low}
@@ -89,7 +87,7 @@ func TestOperatorKilledInTheMiddleOfADrain(t *testing.T) {
 	})
 	s.create(high)
 	s.untilKilled(toll)
-	s.must(harness.Until(t.Context(), patience, "the workers leave without an operator", func(ctx context.Context) (bool, string, error) {
+	s.must(harness.Until(t.Context(), patience, "the workers leave without a runner", func(ctx context.Context) (bool, string, error) {
 		pods, err := s.LivePods(ctx, job)
 		return len(pods) == 0, "pods are left", err
 	}))
@@ -108,7 +106,7 @@ func TestOperatorKilledInTheMiddleOfADrain(t *testing.T) {
 
 // Between the deletion of the drained JobSet and the release of the quota: it is
 // still released, and by the same Workload.
-func TestOperatorKilledBetweenJobSetDeletionAndRelease(t *testing.T) {
+func TestRunnerKilledBetweenJobSetDeletionAndRelease(t *testing.T) {
 	toll := newToll(t)
 	s := newScene(t, 2)
 	low := harness.Job{Name: "low", Steps: 150, Priority: harness.Low}

@@ -23,7 +23,10 @@ func failurePolicy(maxFailures int64) func(*unstructured.Unstructured) {
 
 func TestWorkerCrashAndRetry(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, 2)
+	crashAndRetry(newScene(t, 2))
+}
+
+func crashAndRetry(s *scene) {
 	j := harness.Job{
 		Name: "fragile", Steps: 120, Interval: time.Second, Edit: failurePolicy(1),
 		Env: map[string]string{"FAULT_CRASH_AT_STEP": "70", "FAULT_ATTEMPT": "1", "FAULT_RANK": "1"},
@@ -31,11 +34,11 @@ func TestWorkerCrashAndRetry(t *testing.T) {
 	s.create(j)
 	job := s.succeeds(j)
 	if job.Status.Attempt != 2 {
-		t.Errorf("want 2 attempts, there were %d", job.Status.Attempt)
+		s.t.Errorf("want 2 attempts, there were %d", job.Status.Attempt)
 	}
 	e := harness.Ledger(job, 1)
 	if e == nil || e.Outcome != v1beta1.OutcomeFailed || e.YieldCause != "" {
-		t.Errorf("want attempt 1 Failed and not asked to yield: %+v", e)
+		s.t.Errorf("want attempt 1 Failed and not asked to yield: %+v", e)
 	}
 	s.resumed(job, 2)
 }
@@ -119,16 +122,19 @@ func TestPodEvictedWhoseScriptExitsZero(t *testing.T) {
 
 func TestJobSetDeletedByHand(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, 2)
+	jobSetDeleted(newScene(t, 2))
+}
+
+func jobSetDeleted(s *scene) {
 	j := harness.Job{Name: "job", Steps: 150, Interval: time.Second, Edit: failurePolicy(0)}
 	s.create(j)
 	s.untilAttempt("job", 1)
 	s.untilManifests("job", 1)
-	s.must(s.DeleteJobSet(t.Context(), "job-1"))
+	s.must(s.DeleteJobSet(s.t.Context(), "job-1"))
 	job := s.succeeds(j)
 	e := harness.Ledger(job, 1)
 	if e == nil || e.Outcome != v1beta1.OutcomeDisrupted || job.Status.Attempt != 2 {
-		t.Errorf("want attempt 1 Disrupted and 2 attempts, there were %d: %+v", job.Status.Attempt, e)
+		s.t.Errorf("want attempt 1 Disrupted and 2 attempts, there were %d: %+v", job.Status.Attempt, e)
 	}
 	// Its pods leave after their Jobs are gone, with a last checkpoint.
 	var last harness.Manifest
@@ -138,6 +144,6 @@ func TestJobSetDeletedByHand(t *testing.T) {
 		}
 	}
 	if from := harness.Ledger(job, 2).RestoredFrom; from != last.ID {
-		t.Errorf("attempt 2 restored %s, the last checkpoint of attempt 1 is %s", from, last.ID)
+		s.t.Errorf("attempt 2 restored %s, the last checkpoint of attempt 1 is %s", from, last.ID)
 	}
 }

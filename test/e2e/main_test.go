@@ -25,7 +25,9 @@ const (
 	envCluster = "E2E_CLUSTER"
 	// envKeep leaves the namespaces of failed tests and a new cluster as they are.
 	envKeep = "E2E_KEEP"
-	// envMetacontroller is the binary that runs the hooks instead of the embedded applier.
+	// envRunner is who runs the hooks: embedded, the default, or metacontroller.
+	envRunner = "E2E_RUNNER"
+	// envMetacontroller is Metacontroller's binary. Tests of both runners need it too.
 	envMetacontroller = "E2E_METACONTROLLER"
 )
 
@@ -42,7 +44,11 @@ const (
 
 var (
 	world *harness.Cluster
-	// metacontroller runs the hooks; nil: the operator does.
+	// runner runs the hooks. Tests that stop it run alone.
+	runner harness.Runner
+	// embedded and metacontroller are what it can be; metacontroller is nil where
+	// there is no binary.
+	embedded       *harness.Embedded
 	metacontroller *harness.Metacontroller
 	// run tells this run's namespaces from those of another on the same cluster.
 	run = fmt.Sprintf("%x", time.Now().Unix()%0x100000)
@@ -58,8 +64,8 @@ func testMain(m *testing.M) int {
 		return 1
 	}
 	code := m.Run()
-	if metacontroller != nil {
-		metacontroller.Stop()
+	if runner == metacontroller && metacontroller != nil {
+		_ = runner.Stop()
 	}
 	if os.Getenv(envCluster) == "" && os.Getenv(envKeep) == "" {
 		if err := world.Close(); err != nil {
@@ -72,7 +78,7 @@ func testMain(m *testing.M) int {
 
 func start(ctx context.Context) error {
 	options := cluster.Options{
-		Progress: os.Stdout, ProcessNodes: processNodes, Operator: os.Getenv(envMetacontroller) == "",
+		Progress: os.Stdout, ProcessNodes: processNodes, Operator: os.Getenv(envRunner) != "metacontroller",
 		NodeArgs: []string{"--gpus=64"},
 		// As in a stock Kueue, which also looks at plain pods.
 		KueueFrameworks: []string{cluster.FrameworkJob, cluster.FrameworkJobSet, cluster.FrameworkPod},
@@ -95,12 +101,29 @@ func start(ctx context.Context) error {
 	if world.Options.ProcessNodes < processNodes {
 		return fmt.Errorf("the cluster has %d process nodes, %d are needed", world.Options.ProcessNodes, processNodes)
 	}
-	if binary := os.Getenv(envMetacontroller); binary != "" {
-		if metacontroller, err = world.StartMetacontroller(ctx, binary); err != nil {
-			return err
-		}
+	if err := startRunner(ctx); err != nil {
+		return err
 	}
 	return errors.Join(
 		world.Pool(ctx, sharedPool, cluster.ProcessNodeName(0), cluster.ProcessNodeName(1)),
 		world.Pool(ctx, lostPool, cluster.ProcessNodeName(lostNode), cluster.ProcessNodeName(spareNode)))
+}
+
+func startRunner(ctx context.Context) error {
+	embedded = world.NewEmbedded()
+	if binary := os.Getenv(envMetacontroller); binary != "" {
+		metacontroller = world.NewMetacontroller(binary)
+	}
+	switch name := os.Getenv(envRunner); {
+	case name == "" || name == embedded.String():
+		runner = embedded
+	case metacontroller == nil || name != metacontroller.String():
+		return fmt.Errorf("%s=%s needs %s", envRunner, name, envMetacontroller)
+	default:
+		if err := embedded.Stop(); err != nil {
+			return err
+		}
+		runner = metacontroller
+	}
+	return runner.Start(ctx, harness.Endpoint{})
 }

@@ -22,7 +22,10 @@ const (
 
 func TestPauseAndResume(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, 2)
+	pauseAndResume(newScene(t, 2))
+}
+
+func pauseAndResume(s *scene) {
 	j := harness.Job{Name: "job", Steps: 150}
 	s.create(j)
 	s.untilAttempt("job", 1)
@@ -35,7 +38,7 @@ func TestPauseAndResume(t *testing.T) {
 	s.patch("job", resume)
 	job = s.succeeds(j)
 	if job.Status.Attempt != 2 || job.Status.Preemptions != 0 {
-		t.Errorf("want 2 attempts and no preemption, there were %d and %d", job.Status.Attempt, job.Status.Preemptions)
+		s.t.Errorf("want 2 attempts and no preemption, there were %d and %d", job.Status.Attempt, job.Status.Preemptions)
 	}
 	s.resumed(job, 2)
 }

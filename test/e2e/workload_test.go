@@ -13,13 +13,16 @@ import (
 
 func TestKueueDeactivatesTheWorkload(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, 2)
+	deactivation(newScene(t, 2))
+}
+
+func deactivation(s *scene) {
 	j := harness.Job{Name: "job", Steps: 150}
 	s.create(j)
 	s.untilAttempt("job", 1)
 	s.untilStep("job", 1, 20)
 	before := s.workload("job")
-	s.must(s.PatchWorkload(t.Context(), before.Name, `{"spec":{"active":false}}`))
+	s.must(s.PatchWorkload(s.t.Context(), before.Name, `{"spec":{"active":false}}`))
 	job := s.until("job", "queued and stalled", func(j *v1beta1.ResumableTrainingJob) bool {
 		stalled := harness.Condition(j.Status.Conditions, v1beta1.ConditionStalled)
 		return j.Status.Phase == v1beta1.PhaseQueued && stalled.Status == metav1.ConditionTrue && stalled.Reason == v1beta1.ReasonDeactivated
@@ -28,25 +31,28 @@ func TestKueueDeactivatesTheWorkload(t *testing.T) {
 	s.yielded(job, 1, v1beta1.CauseDeactivated)
 	s.settle("job")
 	if after := s.workload("job"); after.UID != before.UID || after.Spec.Active == nil || *after.Spec.Active {
-		t.Error("the Workload was made anew or activated, which is not for RTJ to do")
+		s.t.Error("the Workload was made anew or activated, which is not for RTJ to do")
 	}
 
-	s.must(s.PatchWorkload(t.Context(), before.Name, `{"spec":{"active":true}}`))
+	s.must(s.PatchWorkload(s.t.Context(), before.Name, `{"spec":{"active":true}}`))
 	s.resumed(s.succeeds(j), 2)
 }
 
 func TestWorkloadDeletedUnderRunningAttempt(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, 2)
+	workloadDeleted(newScene(t, 2))
+}
+
+func workloadDeleted(s *scene) {
 	j := harness.Job{Name: "job", Steps: 150}
 	s.create(j)
 	s.untilAttempt("job", 1)
 	s.untilStep("job", 1, 20)
 	before := s.workload("job")
-	s.must(s.DeleteWorkload(t.Context(), before.Name))
+	s.must(s.DeleteWorkload(s.t.Context(), before.Name))
 	job := s.succeeds(j)
 	if after := s.workload("job"); after.UID == before.UID {
-		t.Error("it is the same Workload")
+		s.t.Error("it is the same Workload")
 	}
 	s.yielded(job, 1, v1beta1.CauseAdmissionLost)
 	s.resumed(job, 2)

@@ -17,15 +17,22 @@ import (
 )
 
 // maxCycleWrites is the budget of one preempt-and-resume cycle of one job, from
-// the eviction to the first new step of the next attempt.
-const maxCycleWrites = 16
+// the eviction to the first new step of the next attempt. Metacontroller's writes
+// are its own affair; of the hooks there are the notice, its repetition while it
+// is not acknowledged (1 s and 5 s later), the release of quota, the claim, and
+// PodsReady.
+func maxCycleWrites() int {
+	if runner == embedded {
+		return 16
+	}
+	return 6
+}
 
 // idleSpan is how long an idle job is watched.
 const idleSpan = 70 * time.Second
 
 // It runs alone: what is late on a busy machine is asked for again.
 func TestAPIWritesOfOnePreemptAndResumeCycle(t *testing.T) {
-	countsWrites(t)
 	s := newScene(t, 2)
 	low := harness.Job{Name: "low", Steps: 400, Priority: harness.Low}
 	high := harness.Job{Name: "high", Steps: 40, Priority: harness.High}
@@ -57,14 +64,13 @@ func TestAPIWritesOfOnePreemptAndResumeCycle(t *testing.T) {
 	}
 	figure("API writes of one preempt-and-resume cycle", "one job, 2 pods", float64(counted), "writes")
 	figure("eviction to workers knowing", "one job, 2 pods", max(moments.Knew.Sub(moments.Evicted).Seconds(), 0), "s")
-	if counted > maxCycleWrites {
-		t.Errorf("%d writes, at most %d are allowed", counted, maxCycleWrites)
+	if most := maxCycleWrites(); counted > most {
+		t.Errorf("%d writes, at most %d are allowed", counted, most)
 	}
 }
 
 func TestAPIWritesWhenIdle(t *testing.T) {
 	t.Parallel()
-	countsWrites(t)
 	s := newScene(t, 2)
 	s.create(harness.Job{Name: "running", Steps: 100000})
 	s.untilAttempt("running", 1)
@@ -89,13 +95,6 @@ func TestAPIWritesWhenIdle(t *testing.T) {
 	figure("API writes when idle", "one running and one queued job, "+idleSpan.String(), float64(others), "writes")
 	if progress > 2 {
 		t.Errorf("progress was written %d times in %s", progress, idleSpan)
-	}
-}
-
-func countsWrites(t *testing.T) {
-	t.Helper()
-	if metacontroller != nil {
-		t.Skip("Metacontroller's writes are not RTJ's own")
 	}
 }
 
@@ -156,7 +155,7 @@ func (s *scene) settle(jobs ...string) {
 	s.t.Helper()
 	const calm = 3 * time.Second
 	s.must(harness.Until(s.t.Context(), patience, "nothing is written any more", func(context.Context) (bool, string, error) {
-		writes, err := s.Writes(time.Now().Add(-calm), time.Now())
+		writes, err := s.AllWrites(time.Now().Add(-calm), time.Now())
 		for _, w := range writes {
 			for _, job := range jobs {
 				if w.Of(job) {

@@ -136,9 +136,9 @@ func startRunner(ctx context.Context, c *harness.Cluster, metacontroller string)
 	if err != nil {
 		return nil, nil, err
 	}
-	m, err := c.StartMetacontroller(ctx, path)
-	if err != nil {
+	m := c.NewMetacontroller(path)
+	if err := m.Start(ctx, harness.Endpoint{}); err != nil {
 		return nil, nil, err
 	}
-	return &runner{name: "Metacontroller", pids: m.PIDs()}, m.Stop, nil
+	return &runner{name: "Metacontroller", pids: m.PIDs()}, func() { _ = m.Stop() }, nil
 }

@@ -34,12 +34,26 @@ func (w Write) String() string {
 	return line
 }
 
-// rtjUser is who RTJ's own clients are.
-const rtjUser = "rtj"
+// Who makes RTJ's writes: itself, as operator or as hooks, and an installed
+// Metacontroller.
+const (
+	operatorUser       = "rtj"
+	hooksUser          = "system:serviceaccount:" + rtjNamespace + ":" + hooksAccount
+	metacontrollerUser = "system:serviceaccount:" + metacontrollerNamespace + ":" + metacontrollerAccount
+)
 
 // Writes are what RTJ's own clients wrote into a namespace in a span of time,
 // from the API server's audit log. Dry runs are left out: they write nothing.
 func (n *Namespace) Writes(from, to time.Time) ([]Write, error) {
+	return n.writesOf(from, to, operatorUser, hooksUser)
+}
+
+// AllWrites are those of RTJ and of a Metacontroller that runs it.
+func (n *Namespace) AllWrites(from, to time.Time) ([]Write, error) {
+	return n.writesOf(from, to, operatorUser, hooksUser, metacontrollerUser)
+}
+
+func (n *Namespace) writesOf(from, to time.Time, users ...string) ([]Write, error) {
 	files, err := filepath.Glob(strings.TrimSuffix(n.AuditLog, ".log") + "*.log")
 	if err != nil {
 		return nil, err
@@ -47,7 +61,7 @@ func (n *Namespace) Writes(from, to time.Time) ([]Write, error) {
 	var all []Write
 	for _, file := range files {
 		if err := readAudit(file, func(e *auditEvent) {
-			if e.User.Username != rtjUser || e.ObjectRef.Namespace != n.Name || strings.Contains(e.RequestURI, "dryRun=") ||
+			if !slices.Contains(users, e.User.Username) || e.ObjectRef.Namespace != n.Name || strings.Contains(e.RequestURI, "dryRun=") ||
 				e.RequestReceivedTimestamp.Before(from) || !e.RequestReceivedTimestamp.Before(to) ||
 				!slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, e.Verb) {
 				return
@@ -74,7 +88,7 @@ func (c *Cluster) Requests(from, to time.Time) (map[string]int, error) {
 	count := map[string]int{}
 	for _, file := range files {
 		if err := readAudit(file, func(e *auditEvent) {
-			if e.User.Username == rtjUser && !e.RequestReceivedTimestamp.Before(from) && e.RequestReceivedTimestamp.Before(to) {
+			if (e.User.Username == operatorUser || e.User.Username == hooksUser) && !e.RequestReceivedTimestamp.Before(from) && e.RequestReceivedTimestamp.Before(to) {
 				count[e.Verb]++
 			}
 		}); err != nil {

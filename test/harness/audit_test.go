@@ -3,6 +3,7 @@ package harness
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -21,6 +22,8 @@ func TestWritesAreThoseOfRTJInTheNamespaceAndTheSpan(t *testing.T) {
 		line("rtj", "list", "ns", "read", "/x", time.Second) +
 		line("rtj", "create", "ns", "dry", "/x?dryRun=All", time.Second) +
 		line("admin", "delete", "ns", "other-user", "/x", time.Second) +
+		line("system:serviceaccount:rtj-system:rtj-hooks", "patch", "ns", "third", "/x", 3*time.Second) +
+		line("system:serviceaccount:metacontroller:metacontroller", "update", "ns", "fourth", "/x", 4*time.Second) +
 		line("rtj", "delete", "other", "other-namespace", "/x", time.Second) +
 		line("rtj", "delete", "ns", "before", "/x", -time.Second) +
 		line("rtj", "delete", "ns", "after", "/x", time.Minute) +
@@ -29,11 +32,23 @@ func TestWritesAreThoseOfRTJInTheNamespaceAndTheSpan(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := &Namespace{Cluster: &Cluster{Cluster: &cluster.Cluster{Info: cluster.Info{AuditLog: log}}}, Name: "ns"}
-	writes, err := n.Writes(at, at.Add(time.Minute))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(writes) != 2 || writes[0].Name != "first" || writes[1].Name != "second" {
-		t.Errorf("want first and second: %v", writes)
+	for name, c := range map[string]struct {
+		writes func(from, to time.Time) ([]Write, error)
+		want   []string
+	}{
+		"RTJ's own":            {n.Writes, []string{"first", "second", "third"}},
+		"and Metacontroller's": {n.AllWrites, []string{"first", "second", "third", "fourth"}},
+	} {
+		writes, err := c.writes(at, at.Add(time.Minute))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, w := range writes {
+			got = append(got, w.Name)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: want %v: %v", name, c.want, writes)
+		}
 	}
 }

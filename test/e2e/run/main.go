@@ -64,6 +64,13 @@ func e2e(ctx context.Context, suite, runner, metacontroller, node string) (int, 
 				"(`go build ./pkg/cmd/metacontroller` in a checkout of it)")
 			return 0, nil
 		}
+		chosen = packages[:1]
+	default:
+		return 0, fmt.Errorf("RUNNER=%s: must be embedded or metacontroller", runner)
+	}
+	env = append(env, "E2E_RUNNER="+runner)
+	// With the embedded runner, too: some tests need both.
+	if metacontroller != "" {
 		path, err := filepath.Abs(metacontroller)
 		if err != nil {
 			return 0, err
@@ -71,9 +78,7 @@ func e2e(ctx context.Context, suite, runner, metacontroller, node string) (int, 
 		if _, err := exec.LookPath(path); err != nil {
 			return 0, fmt.Errorf("METACONTROLLER: %w", err)
 		}
-		env, chosen = append(env, "E2E_METACONTROLLER="+path), packages[:1]
-	default:
-		return 0, fmt.Errorf("RUNNER=%s: must be embedded or metacontroller", runner)
+		env = append(env, "E2E_METACONTROLLER="+path)
 	}
 
 	args := []string{"test", "-json", "-tags", "e2e", "-count", "1", "-p", "1", "-timeout", timeout, "-parallel", parallel}
