@@ -1,7 +1,6 @@
 package contract
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
@@ -37,18 +36,54 @@ type RelatedResourceRule struct {
 // DecodeCustomizeResponse decodes the answer of a customize hook. It refuses
 // unknown and duplicate fields, trailing data, and rules that do not validate.
 func DecodeCustomizeResponse(data []byte) (*CustomizeResponse, error) {
-	if IsNull(data) {
-		return nil, fieldError("", "want an object, got null")
+	r, passedOver, err := DecodeCustomizeResponseLoosely(data)
+	if err != nil {
+		return nil, err
 	}
-	r := &CustomizeResponse{}
+	if len(passedOver) > 0 {
+		reasons := make([]string, len(passedOver))
+		for i, e := range passedOver {
+			reasons[i] = e.Reason
+		}
+		return nil, fieldError("", "%s", strings.Join(reasons, "; "))
+	}
+	return r, nil
+}
+
+// DecodeCustomizeResponseLoosely is [DecodeCustomizeResponse] with
+// responseUnMarshallMode loose: it passes over unknown fields, takes the last of
+// those that occur twice, and returns what it passed over. An answer that has
+// unknown fields only is refused all the same.
+func DecodeCustomizeResponseLoosely(data []byte) (r *CustomizeResponse, passedOver []*Error, err error) {
+	if IsNull(data) {
+		return nil, nil, fieldError("", "want an object, got null")
+	}
+	r = &CustomizeResponse{}
 	strict, err := kjson.UnmarshalStrict(data, r)
 	if err != nil {
-		return nil, fieldError("", "not JSON: %v", err)
+		return nil, nil, fieldError("", "not JSON: %v", err)
 	}
-	if len(strict) > 0 {
-		return nil, fieldError("", "%s", strings.ReplaceAll(errors.Join(strict...).Error(), "\n", "; "))
+	for _, e := range strict {
+		passedOver = append(passedOver, fieldError("", "%v", e))
 	}
-	return r, r.Validate()
+	if len(strict) > 0 && !names(data, "relatedResources") {
+		return nil, nil, passedOver[0]
+	}
+	if err := r.Validate(); err != nil {
+		return nil, nil, err
+	}
+	return r, passedOver, nil
+}
+
+// names tells whether an object has a field of that name.
+func names(object []byte, field string) bool {
+	s := &scanner{data: object}
+	has := false
+	err := s.names(func(key string, _ bool) error {
+		has = has || key == field
+		return s.skip()
+	})
+	return err == nil && has
 }
 
 // Validate returns an [*Error] for the first rule that contradicts itself or

@@ -1,6 +1,7 @@
 // Package contract holds the messages of Metacontroller's CompositeController
-// hooks, version v2: what a runner sends to sync, finalize and customize, and
-// what it gets back.
+// hooks: what a runner sends to sync, finalize and customize, and what it gets
+// back. They are those of version v2; [ObjectMap.RelativeTo] makes the one thing
+// that version v1 has otherwise.
 //
 // The envelope is decoded strictly, the objects inside not at all. A message
 // with an unknown, duplicate or missing top-level field, a null object, a value
@@ -15,5 +16,6 @@
 // a hook must not return it.
 //
 // The protocol is that of https://metacontroller.github.io/metacontroller/api/compositecontroller.html
-// with responseUnMarshallMode strict, the default of v2.
+// with responseUnMarshallMode strict, the default of v2. Answers can be decoded
+// loosely as well, which is the default of v1.
 package contract

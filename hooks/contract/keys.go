@@ -88,3 +88,51 @@ func (m ObjectMap) Len() int {
 	}
 	return n
 }
+
+// RelativeTo returns the map as version v1 of the messages has it. For a parent in
+// a namespace the key of an object is its name alone, and what is cluster-scoped
+// or in another namespace is left out; the kinds stay. For a cluster-scoped parent
+// (namespace is empty) both versions have the same map.
+func (m ObjectMap) RelativeTo(namespace string) ObjectMap {
+	if namespace == "" {
+		return m
+	}
+	relative := make(ObjectMap, len(m))
+	for kind, objects := range m {
+		relative[kind] = make(map[string]json.RawMessage, len(objects))
+		for key, object := range objects {
+			if where, name := SplitObjectKey(key); where == namespace {
+				relative[kind][name] = object
+			}
+		}
+	}
+	return relative
+}
+
+func (m ObjectMap) appendJSON(dst []byte) []byte {
+	dst = append(dst, '{')
+	for i, kind := range slices.Sorted(maps.Keys(m)) {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(appendString(dst, kind), ':', '{')
+		first := true
+		for key, object := range m.Kind(kind) {
+			if !first {
+				dst = append(dst, ',')
+			}
+			first = false
+			dst = append(append(appendString(dst, key), ':'), object...)
+		}
+		dst = append(dst, '}')
+	}
+	return append(dst, '}')
+}
+
+func appendString(dst []byte, text string) []byte {
+	quoted, err := json.Marshal(text)
+	if err != nil {
+		panic(err) // impossible for a string
+	}
+	return append(dst, quoted...)
+}

@@ -73,7 +73,7 @@ func DecodeSyncRequest(data []byte) (*SyncRequest, error) {
 			finalizing = true
 			r.Finalizing, err = s.boolean()
 		default:
-			return fieldError("", "unknown field %s", strconv.Quote(key))
+			return unknownField(key)
 		}
 		return in(key, err)
 	})
@@ -85,6 +85,31 @@ func DecodeSyncRequest(data []byte) (*SyncRequest, error) {
 	}
 	return r, required(field{"controller", controller}, field{"parent", parent}, field{"children", children},
 		field{"related", related}, field{"finalizing", finalizing})
+}
+
+// AppendJSON appends the request to dst as JSON, the objects as they are. Kinds
+// and objects come in the order of their keys, so equal requests are equal bytes.
+func (r *SyncRequest) AppendJSON(dst []byte) []byte {
+	dst = append(dst, `{"controller":`...)
+	dst = append(dst, r.Controller...)
+	dst = append(dst, `,"parent":`...)
+	dst = append(dst, r.Parent...)
+	dst = append(dst, `,"children":`...)
+	dst = r.Children.appendJSON(dst)
+	dst = append(dst, `,"related":`...)
+	dst = r.Related.appendJSON(dst)
+	dst = append(dst, `,"finalizing":`...)
+	dst = strconv.AppendBool(dst, r.Finalizing)
+	return append(dst, '}')
+}
+
+// AppendJSON appends the request to dst as JSON, the objects as they are.
+func (r *CustomizeRequest) AppendJSON(dst []byte) []byte {
+	dst = append(dst, `{"controller":`...)
+	dst = append(dst, r.Controller...)
+	dst = append(dst, `,"parent":`...)
+	dst = append(dst, r.Parent...)
+	return append(dst, '}')
 }
 
 // DecodeCustomizeRequest decodes the body of a customize request, under the same
@@ -102,7 +127,7 @@ func DecodeCustomizeRequest(data []byte) (*CustomizeRequest, error) {
 			parent = true
 			r.Parent, err = s.object()
 		default:
-			return fieldError("", "unknown field %s", strconv.Quote(key))
+			return unknownField(key)
 		}
 		return in(key, err)
 	})

@@ -38,6 +38,63 @@ func TestSyncRequestKeepsObjectsAsSent(t *testing.T) {
 	}
 }
 
+func TestSyncRequestRoundTrip(t *testing.T) {
+	for name, want := range map[string]*SyncRequest{
+		"empty": {Controller: json.RawMessage(`{}`), Parent: json.RawMessage(`{}`), Children: ObjectMap{}, Related: ObjectMap{}},
+		"full": {
+			Controller: json.RawMessage(`{"kind":"CompositeController"}`),
+			Parent:     json.RawMessage(`{"a":"<&>"}`),
+			Children: ObjectMap{
+				"Role.rbac.authorization.k8s.io/v1": {`n/a:"b"<c>`: json.RawMessage(`{"x":1}`), "n/b": json.RawMessage(`{}`)},
+				"ConfigMap.v1":                      {},
+			},
+			Related:    ObjectMap{"Node.v1": {"one": json.RawMessage(`{}`), "two": json.RawMessage(`{}`)}},
+			Finalizing: true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			body := want.AppendJSON([]byte(nil))
+			got, err := DecodeSyncRequest(body)
+			if err != nil {
+				t.Fatalf("%s: %v", body, err)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Error(diff)
+			}
+			if string(want.AppendJSON(nil)) != string(body) {
+				t.Error("the same request is other bytes")
+			}
+		})
+	}
+}
+
+func TestCustomizeRequestRoundTrip(t *testing.T) {
+	want := &CustomizeRequest{Controller: json.RawMessage(`{"a":1}`), Parent: json.RawMessage(`{"b":2}`)}
+	got, err := DecodeCustomizeRequest(want.AppendJSON(nil))
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("%v %s", err, diff)
+	}
+}
+
+func TestRelativeTo(t *testing.T) {
+	o := json.RawMessage(`{}`)
+	m := ObjectMap{
+		"ConfigMap.v1":    {"n/a": o, "n/b": o, "nn/c": o},
+		"Node.v1":         {"a": o, "n": o},
+		"Part.exp.dev/v1": {},
+	}
+	want := ObjectMap{"ConfigMap.v1": {"a": o, "b": o}, "Node.v1": {}, "Part.exp.dev/v1": {}}
+	if diff := cmp.Diff(want, m.RelativeTo("n")); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(m, m.RelativeTo("")); diff != "" {
+		t.Error(diff)
+	}
+	if got := ObjectMap(nil).RelativeTo("n"); got == nil || got.Len() != 0 {
+		t.Errorf("of none: %v", got)
+	}
+}
+
 func TestSyncRequestLeavesOutManagedFields(t *testing.T) {
 	for name, c := range map[string]struct{ sent, want string }{
 		"first":           {`{"metadata":{"managedFields":[{"a":{}}], "name":"x"},"spec":1}`, `{"metadata":{ "name":"x"},"spec":1}`},

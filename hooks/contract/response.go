@@ -54,13 +54,36 @@ func (r *SyncResponse) AppendJSON(dst []byte) []byte {
 }
 
 // DecodeSyncResponse decodes the answer of a sync or finalize hook. Besides what
-// is wrong with the envelope it refuses a child that is null, lacks apiVersion,
-// kind or metadata.name, or occurs twice. It returns an [*Error] for whatever it
-// refuses. The result aliases data.
+// is wrong with the envelope it refuses a name that occurs twice in an object, and
+// a child that is null, lacks apiVersion, kind or metadata.name, or is there
+// already. It returns an [*Error] for whatever it refuses. The result aliases data.
+//
+// A field that is null is as one that is not there.
 func DecodeSyncResponse(data []byte) (*SyncResponse, error) {
+	r, passedOver, err := DecodeSyncResponseLoosely(data)
+	if err != nil {
+		return nil, err
+	}
+	if len(passedOver) > 0 {
+		return nil, passedOver[0]
+	}
+	return r, nil
+}
+
+// DecodeSyncResponseLoosely is [DecodeSyncResponse] with responseUnMarshallMode
+// loose: it passes over unknown fields, takes the last of those that occur twice,
+// and returns what it passed over. An answer that has unknown fields only is
+// refused all the same: it would mean that there should be no children, and was
+// most likely meant as an error.
+func DecodeSyncResponseLoosely(data []byte) (r *SyncResponse, passedOver []*Error, err error) {
 	s := &scanner{data: data}
-	r := &SyncResponse{}
-	err := s.members(func(key string) (err error) {
+	r = &SyncResponse{}
+	known := 0
+	err = s.names(func(key string, again bool) (err error) {
+		if again {
+			passedOver = append(passedOver, twice(key))
+		}
+		known++
 		switch key {
 		case "status":
 			switch s.peek() {
@@ -70,6 +93,7 @@ func DecodeSyncResponse(data []byte) (*SyncResponse, error) {
 				err = fieldError("", "want an object, got %s", s.describe())
 			}
 		case "children":
+			r.Children = nil
 			if s.peek() == 'n' {
 				err = s.skip()
 				break
@@ -80,24 +104,59 @@ func DecodeSyncResponse(data []byte) (*SyncResponse, error) {
 				return in(fmt.Sprintf("[%d]", i), err)
 			})
 		case "resyncAfterSeconds":
+			r.ResyncAfterSeconds = 0
+			if s.peek() == 'n' {
+				err = s.skip()
+				break
+			}
 			r.ResyncAfterSeconds, err = s.number()
 		case "finalized":
+			r.Finalized = false
+			if s.peek() == 'n' {
+				err = s.skip()
+				break
+			}
 			r.Finalized, err = s.boolean()
 		default:
-			return fieldError("", "unknown field %s", strconv.Quote(key))
+			known--
+			passedOver = append(passedOver, unknownField(key))
+			return s.skip()
 		}
 		return in(key, err)
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := s.end(); err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	if known == 0 && len(passedOver) > 0 {
+		return nil, nil, passedOver[0]
 	}
 	if _, err := r.Identities(""); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return r, nil
+	return r, append(passedOver, r.repeated()...), nil
+}
+
+func unknownField(key string) *Error { return fieldError("", "unknown field %s", strconv.Quote(key)) }
+
+// repeated finds, in status and in each child, a name that occurs twice.
+func (r *SyncResponse) repeated() []*Error {
+	var found []*Error
+	look := func(place string, raw json.RawMessage) {
+		s := &scanner{data: raw}
+		if err, ok := in(place, s.unique()).(*Error); ok {
+			found = append(found, err)
+		}
+	}
+	if len(r.Status) > 0 {
+		look("status", r.Status)
+	}
+	for i, child := range r.Children {
+		look(fmt.Sprintf("children[%d]", i), child)
+	}
+	return found
 }
 
 func (s *scanner) number() (float64, error) {

@@ -36,18 +36,22 @@ func TestSyncResponseRoundTrip(t *testing.T) {
 
 func TestSyncResponseRefusals(t *testing.T) {
 	for body, want := range map[string]string{
-		`null`:                         "want an object, got null",
-		`{"children":[null]}`:          "children[0]: want an object, got null",
-		`{"children":[{},null]}`:       "children[1]: want an object, got null",
-		`{"children":["a"]}`:           "children[0]: want an object, got a string",
-		`{"children":{}}`:              "children: want a list, got an object",
-		`{"children":[],"labels":{}}`:  `unknown field "labels"`,
-		`{"status":{},"status":{}}`:    `"status" occurs twice`,
-		`{"status":"ok"}`:              "status: want an object, got a string",
-		`{"resyncAfterSeconds":"5"}`:   "resyncAfterSeconds: want a number, got a string",
-		`{"resyncAfterSeconds":1e999}`: "resyncAfterSeconds: number out of range",
-		`{"finalized":1}`:              "finalized: want a boolean, got a number",
-		`{} {}`:                        "data after the end of the message, at offset 3",
+		`null`:                                    "want an object, got null",
+		`{"children":[null]}`:                     "children[0]: want an object, got null",
+		`{"children":[{},null]}`:                  "children[1]: want an object, got null",
+		`{"children":["a"]}`:                      "children[0]: want an object, got a string",
+		`{"children":{}}`:                         "children: want a list, got an object",
+		`{"children":[],"labels":{}}`:             `unknown field "labels"`,
+		`{"status":{},"status":{}}`:               `"status" occurs twice`,
+		`{"status":"ok"}`:                         "status: want an object, got a string",
+		`{"resyncAfterSeconds":"5"}`:              "resyncAfterSeconds: want a number, got a string",
+		`{"resyncAfterSeconds":1e999}`:            "resyncAfterSeconds: number out of range",
+		`{"finalized":1}`:                         "finalized: want a boolean, got a number",
+		`{"error":"x"}`:                           `unknown field "error"`,
+		`{"status":{"a":{"b":1,"b":2}}}`:          `status.a: "b" occurs twice`,
+		`{"status":{"a":[0,{"b":1,"\u0062":2}]}}`: `status.a[1]: "b" occurs twice`,
+		`{"children":[{"apiVersion":"v1","kind":"C","metadata":{"name":"a","labels":{"x":"1","x":"2"}}}]}`: `children[0].metadata.labels: "x" occurs twice`,
+		`{} {}`: "data after the end of the message, at offset 3",
 		`{"children":[{"kind":"ConfigMap","metadata":{"name":"a"}}]}`:                                                                  "children[0].apiVersion: missing",
 		`{"children":[{"apiVersion":"v1","metadata":{"name":"a"}}]}`:                                                                   "children[0].kind: missing",
 		`{"children":[{"apiVersion":"v1","kind":"ConfigMap","metadata":{}}]}`:                                                          "children[0].metadata.name: missing",
@@ -56,6 +60,71 @@ func TestSyncResponseRefusals(t *testing.T) {
 	} {
 		if _, err := DecodeSyncResponse([]byte(body)); err == nil || err.Error() != want {
 			t.Errorf("%s\ngot  %v\nwant %s", body, err, want)
+		}
+	}
+}
+
+// null in a field is what other languages make of a value that is not set.
+func TestNullFieldsAreAsIfNotThere(t *testing.T) {
+	got, err := DecodeSyncResponse([]byte(`{"status":null,"children":null,"resyncAfterSeconds":null,"finalized":null}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !IsNull(got.Status) || got.Children != nil || got.ResyncAfterSeconds != 0 || got.Finalized {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestDecodeSyncResponseLoosely(t *testing.T) {
+	const child = `{"apiVersion":"v1","kind":"C","metadata":{"name":"a"}}`
+	for body, c := range map[string]struct {
+		want       *SyncResponse
+		passedOver []string
+	}{
+		`{}`: {&SyncResponse{}, nil},
+		`{"labels":{},"resyncAfterSeconds":2,"x":null}`: {&SyncResponse{ResyncAfterSeconds: 2}, []string{`unknown field "labels"`, `unknown field "x"`}},
+		// The last one counts, as a whole.
+		`{"children":[` + child + `],"finalized":true,"children":[],"finalized":null}`: {&SyncResponse{}, []string{`"children" occurs twice`, `"finalized" occurs twice`}},
+		`{"children":[` + child + `],"status":{"a":1,"a":2}}`: {&SyncResponse{
+			Status: json.RawMessage(`{"a":1,"a":2}`), Children: []json.RawMessage{json.RawMessage(child)},
+		}, []string{`status: "a" occurs twice`}},
+	} {
+		got, passedOver, err := DecodeSyncResponseLoosely([]byte(body))
+		if err != nil {
+			t.Errorf("%s: %v", body, err)
+			continue
+		}
+		if len(got.Children) == 0 {
+			got.Children = nil
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s: %s", body, diff)
+		}
+		var reasons []string
+		for _, e := range passedOver {
+			reasons = append(reasons, e.Error())
+		}
+		if diff := cmp.Diff(c.passedOver, reasons); diff != "" {
+			t.Errorf("%s: passed over: %s", body, diff)
+		}
+	}
+}
+
+func TestDecodeCustomizeResponseLoosely(t *testing.T) {
+	rule := RelatedResourceRule{APIVersion: "v1", Resource: "pods"}
+	for body, want := range map[string]*CustomizeResponse{
+		`{}`:                              {},
+		`{"relatedResources":null,"x":1}`: {},
+		`{"relatedResources":[{"apiVersion":"v1","resource":"pods","kind":"Pod"}],"version":"v1"}`: {RelatedResources: []RelatedResourceRule{rule}},
+	} {
+		got, _, err := DecodeCustomizeResponseLoosely([]byte(body))
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("%s: %v %s", body, err, diff)
+		}
+	}
+	for _, body := range []string{``, `null`, `{"error":"x"}`, `{"relatedResources":[{"apiVersion":"v1"}]}`, `{"relatedResources":{}}`} {
+		if _, _, err := DecodeCustomizeResponseLoosely([]byte(body)); err == nil {
+			t.Errorf("%s: no error", body)
 		}
 	}
 }

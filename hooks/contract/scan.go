@@ -154,8 +154,9 @@ func (s *scanner) walk(member func(key []byte, plain bool, start int) error) err
 	}
 }
 
-// members is walk for those who want the names decoded, and each only once.
-func (s *scanner) members(member func(key string) error) error {
+// names is walk for those who want the names decoded. again says that the name
+// has occurred before.
+func (s *scanner) names(member func(key string, again bool) error) error {
 	seen := map[string]bool{}
 	return s.walk(func(name []byte, plain bool, start int) error {
 		key := string(name)
@@ -164,12 +165,47 @@ func (s *scanner) members(member func(key string) error) error {
 				return fieldError("", "not JSON: %v", err)
 			}
 		}
-		if seen[key] {
-			return fieldError("", "%s occurs twice", strconv.Quote(key))
-		}
+		again := seen[key]
 		seen[key] = true
+		return member(key, again)
+	})
+}
+
+// members is names for those who take each name only once.
+func (s *scanner) members(member func(key string) error) error {
+	return s.names(func(key string, again bool) error {
+		if again {
+			return twice(key)
+		}
 		return member(key)
 	})
+}
+
+func twice(key string) *Error { return fieldError("", "%s occurs twice", strconv.Quote(key)) }
+
+// unique passes over one value and refuses a name that occurs twice in an object,
+// at any depth.
+func (s *scanner) unique() error {
+	switch s.peek() {
+	case '{':
+		return s.members(func(key string) error {
+			err := s.unique()
+			if err != nil {
+				return in(key, err)
+			}
+			return nil
+		})
+	case '[':
+		return s.elements(func(i int) error {
+			err := s.unique()
+			if err != nil {
+				return in(fmt.Sprintf("[%d]", i), err)
+			}
+			return nil
+		})
+	default:
+		return s.skip()
+	}
 }
 
 // elements walks over the array at the scanner's position, as members does.

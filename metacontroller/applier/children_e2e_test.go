@@ -19,42 +19,6 @@ import (
 
 const configMapA = `{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {x: "1"}}`
 
-func TestStatement01To05WhatIsSent(t *testing.T) {
-	w := newWorld(t)
-	requests := make(chan *contract.SyncRequest, 100)
-	w.run(func(r *contract.SyncRequest) (*contract.SyncResponse, error) {
-		requests <- r
-		return answer("", configMapA), nil
-	})
-	parent := w.parent("p", map[string]any{"n": int64(1)})
-	first := <-requests
-	if first.Finalizing {
-		t.Error("finalizing is true for sync")
-	}
-	want := contract.ObjectMap{"ConfigMap.v1": {}, "Part.exp.dev/v1": {}}
-	if diff := cmp.Diff(want, first.Children); diff != "" {
-		t.Errorf("children: %s", diff)
-	}
-	if diff := cmp.Diff(contract.ObjectMap{}, first.Related); diff != "" {
-		t.Errorf("related: %s", diff)
-	}
-	var head struct {
-		APIVersion, Kind string
-		Metadata         struct{ Name, UID string }
-		Spec             map[string]any
-	}
-	if err := json.Unmarshal(first.Parent, &head); err != nil || head.Metadata.UID != string(parent.GetUID()) || head.Kind != "Train" {
-		t.Errorf("parent: %s, %v", first.Parent, err)
-	}
-	if err := json.Unmarshal(first.Controller, &head); err != nil || head.APIVersion != "metacontroller.k8s.io/v1alpha1" || head.Kind != "CompositeController" || head.Metadata.Name != w.namespace || head.Spec["parentResource"] == nil {
-		t.Errorf("controller: %s, %v", first.Controller, err)
-	}
-	w.eventually("the child is sent", func() bool {
-		r := <-requests
-		return r.Children.Get("ConfigMap.v1", w.namespace+"/a") != nil
-	})
-}
-
 func TestStatement13ChildIsCreatedOwnedAndDeleted(t *testing.T) {
 	w := newWorld(t).run(always(answer(`{phase: Running}`, configMapA)))
 	parent := w.parent("p", nil)

@@ -111,10 +111,18 @@ type ControllerHooks struct {
 
 // Hook says how one hook is called.
 type Hook struct {
-	// Version of the messages. Only v2 is supported; the API's default is v1.
+	// Version of the messages: [HookV2], or [HookV1], which is also what leaving it
+	// out means. Hooks in process get v2 whatever it says.
 	Version string   `json:"version,omitempty"`
 	Webhook *Webhook `json:"webhook,omitempty"`
 }
+
+// The versions of the messages. They differ in the keys of children and related,
+// and in what a customize hook may ask for.
+const (
+	HookV1 = "v1"
+	HookV2 = "v2"
+)
 
 // Webhook is a hook that is reached over HTTP. Hooks in process use only its
 // Timeout.
@@ -124,33 +132,37 @@ type Webhook struct {
 	Service *ServiceReference `json:"service,omitempty"`
 	// Timeout of one call, 10s by default.
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
-	// ResponseUnMarshallMode is "strict", the default of v2, or "loose".
-	ResponseUnMarshallMode *string              `json:"responseUnMarshallMode,omitempty"`
-	Etag                   *WebhookEtag         `json:"etag,omitempty"`
-	CABundle               *CABundle            `json:"caBundle,omitempty"`
-	ClientTLS              *ClientTLS           `json:"clientTLS,omitempty"`
-	Authorization          *WebhookAuth         `json:"authorization,omitempty"`
-	BasicAuth              *WebhookSecretHolder `json:"basicAuth,omitempty"`
+	// ResponseUnMarshallMode is "strict", the default of v2, or "loose", that of v1.
+	ResponseUnMarshallMode *string      `json:"responseUnMarshallMode,omitempty"`
+	Etag                   *WebhookEtag `json:"etag,omitempty"`
+	EndpointSettings       `json:",inline"`
 }
 
 // ServiceReference is a Service that serves hooks.
 type ServiceReference struct {
-	Name      string  `json:"name"`
-	Namespace string  `json:"namespace"`
-	Port      *int32  `json:"port,omitempty"`
-	Protocol  *string `json:"protocol,omitempty"`
+	Name      string `json:"name"`
+	Namespace string `json:"namespace"`
+	// Port is 80 by default.
+	Port *int32 `json:"port,omitempty"`
+	// Protocol is http, the default, or https.
+	Protocol *string `json:"protocol,omitempty"`
 }
 
 // WebhookEtag caches the answers of a webhook by their ETag.
 type WebhookEtag struct {
-	Enabled             *bool  `json:"enabled,omitempty"`
+	Enabled *bool `json:"enabled,omitempty"`
+	// CacheTimeoutSeconds is for how long an answer is kept.
 	CacheTimeoutSeconds *int32 `json:"cacheTimeoutSeconds,omitempty"`
+	// CacheCleanupSeconds is how often answers that are too old are removed.
 	CacheCleanupSeconds *int32 `json:"cacheCleanupSeconds,omitempty"`
 }
 
-// CABundle is where the certificates come from that sign the webhook's.
+// CABundle is where the certificates come from that sign the webhook's: exactly
+// one of the three.
 type CABundle struct {
-	Inline       []byte        `json:"inline,omitempty"`
+	// Inline is PEM text.
+	Inline *string `json:"inline,omitempty"`
+	// SecretRef and ConfigMapRef name PEM text; the key is ca.crt by default.
 	SecretRef    *KeyReference `json:"secretRef,omitempty"`
 	ConfigMapRef *KeyReference `json:"configMapRef,omitempty"`
 }
@@ -162,29 +174,51 @@ type KeyReference struct {
 	Key       string `json:"key,omitempty"`
 }
 
+// SecretReference is a Secret.
+type SecretReference struct {
+	Name      string `json:"name"`
+	Namespace string `json:"namespace"`
+}
+
 // ClientTLS is the certificate that is shown to the webhook.
 type ClientTLS struct {
-	SecretRef *KeyReference `json:"secretRef,omitempty"`
+	SecretRef SecretReference `json:"secretRef"`
+	// CertKey is the key of the PEM certificate, tls.crt by default.
+	CertKey string `json:"certKey,omitempty"`
+	// PrivateKeyKey is the key of the PEM private key, tls.key by default.
+	PrivateKeyKey string `json:"privateKeyKey,omitempty"`
 }
 
-// WebhookAuth is an Authorization header.
-type WebhookAuth struct {
-	// Type of the header, Bearer by default.
-	Type      string        `json:"type,omitempty"`
-	SecretRef *KeyReference `json:"secretRef,omitempty"`
+// Authorization is an Authorization header.
+type Authorization struct {
+	// Type of the header, Bearer by default. Basic is refused: see BasicAuth.
+	Type string `json:"type,omitempty"`
+	// SecretRef names the credential. Its key has no default.
+	SecretRef KeyReference `json:"secretRef"`
 }
 
-// WebhookSecretHolder names the Secret with user name and password.
-type WebhookSecretHolder struct {
-	SecretRef *KeyReference `json:"secretRef,omitempty"`
+// BasicAuth is user name and password, from one Secret.
+type BasicAuth struct {
+	SecretRef SecretReference `json:"secretRef"`
+	// UsernameKey is username by default.
+	UsernameKey string `json:"usernameKey,omitempty"`
+	// PasswordKey is password by default.
+	PasswordKey string `json:"passwordKey,omitempty"`
 }
 
-// EndpointConfig holds the TLS and authentication settings that the hooks of one
-// host share.
+// EndpointSettings are TLS and authentication settings.
+type EndpointSettings struct {
+	CABundle  *CABundle  `json:"caBundle,omitempty"`
+	ClientTLS *ClientTLS `json:"clientTLS,omitempty"`
+	// Authorization excludes BasicAuth.
+	Authorization *Authorization `json:"authorization,omitempty"`
+	BasicAuth     *BasicAuth     `json:"basicAuth,omitempty"`
+}
+
+// EndpointConfig holds the settings that the hooks of one host share. A hook that
+// has settings of its own uses none of these.
 type EndpointConfig struct {
-	Host          string               `json:"host"`
-	CABundle      *CABundle            `json:"caBundle,omitempty"`
-	ClientTLS     *ClientTLS           `json:"clientTLS,omitempty"`
-	Authorization *WebhookAuth         `json:"authorization,omitempty"`
-	BasicAuth     *WebhookSecretHolder `json:"basicAuth,omitempty"`
+	// Host is a host, or a host and port.
+	Host             string `json:"host"`
+	EndpointSettings `json:",inline"`
 }

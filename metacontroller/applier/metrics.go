@@ -38,7 +38,7 @@ func newMetrics(a *Applier, controller string) *metrics {
 		syncs:        counter("syncs_total", "Syncs of a parent, by result: success, not-yet (caches not complete), lost-race (a write came too late), error.", "result"),
 		syncDuration: histogram("sync_duration_seconds", "Duration of a sync, hooks and writes included."),
 		hookDuration: histogram("hook_duration_seconds", "Duration of a call of a hook.", "hook"),
-		hookErrors:   counter("hook_errors_total", "Calls of a hook that failed or timed out.", "hook"),
+		hookErrors:   counter("hook_errors_total", "Calls of a hook that failed, by cause: connection, tls, credentials, timeout, throttled, status, too-large, answer (not understood or refused), panic, hook (an error of the hook itself).", "hook", "cause"),
 		writes:       counter("writes_total", "Requests that write, by kind, verb and result.", "kind", "verb", "result"),
 		reads:        counter("live_reads_total", "Requests that read an object past the caches, by kind and reason. None are made while nothing changes.", "kind", "reason"),
 		same:         counter("unchanged_children_total", "Children that were already what the hook wants.", "kind"),
@@ -80,8 +80,12 @@ func (m *metrics) synced(result string, started time.Time) {
 func (m *metrics) hook(name string, started time.Time, err error) {
 	m.hookDuration.WithLabelValues(name).Observe(time.Since(started).Seconds())
 	if err != nil {
-		m.hookErrors.WithLabelValues(name).Inc()
+		m.hookFailed(name, causeOf(err))
 	}
+}
+
+func (m *metrics) hookFailed(name string, cause Cause) {
+	m.hookErrors.WithLabelValues(name, string(cause)).Inc()
 }
 
 func (m *metrics) write(k kind, verb string, err error) {

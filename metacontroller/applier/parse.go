@@ -167,8 +167,10 @@ func (c *CompositeController) validateHooks(fault func(field, format string, arg
 		if h.hook == nil {
 			continue
 		}
-		if h.hook.Version != "v2" {
-			fault("spec.hooks."+h.name+".version", "only v2 is supported, got %q (v1 is what leaving it out means)", h.hook.Version)
+		switch h.hook.Version {
+		case "", HookV1, HookV2:
+		default:
+			fault("spec.hooks."+h.name+".version", "want %s or %s, got %q", HookV1, HookV2, h.hook.Version)
 		}
 	}
 	for name, hook := range map[string]*Hook{"preUpdateChild": hooks.PreUpdateChild, "postUpdateChild": hooks.PostUpdateChild} {
@@ -178,8 +180,11 @@ func (c *CompositeController) validateHooks(fault func(field, format string, arg
 	}
 }
 
-// timeout of one call of a hook.
-func (h *Hook) timeout() time.Duration {
+// SpeaksV1 tells whether the messages are of version v1, the API's default.
+func (h *Hook) SpeaksV1() bool { return h.Version != HookV2 }
+
+// Timeout of one call of the hook.
+func (h *Hook) Timeout() time.Duration {
 	if h.Webhook == nil || h.Webhook.Timeout == nil || h.Webhook.Timeout.Duration <= 0 {
 		return defaultHookTimeout
 	}

@@ -28,7 +28,7 @@ func TestParse(t *testing.T) {
 	if len(list) != 2 || list[0].Name != "x" || list[1].Name != "z" {
 		t.Fatalf("got %d controllers", len(list))
 	}
-	if got := list[0].Spec.Hooks.Sync.timeout(); got != 3*time.Second {
+	if got := list[0].Spec.Hooks.Sync.Timeout(); got != 3*time.Second {
 		t.Errorf("timeout %s", got)
 	}
 	if got := list[0].Spec.ChildResources[0].method(); got != InPlace {
@@ -36,6 +36,28 @@ func TestParse(t *testing.T) {
 	}
 	if list[0].childrenAreComplete() || !list[0].generatesSelector() {
 		t.Error("children complete, or no selector generated")
+	}
+}
+
+func TestHookDefaultsAreThoseOfTheAPI(t *testing.T) {
+	for text, want := range map[string]struct {
+		v1      bool
+		timeout time.Duration
+	}{
+		`{version: v2, webhook: {url: "http://127.0.0.1/sync", timeout: 3s}}`: {false, 3 * time.Second},
+		`{version: v1, webhook: {url: "http://127.0.0.1/sync", timeout: 0s}}`: {true, 10 * time.Second},
+		`{webhook: {url: "http://127.0.0.1/sync", timeout: -1s}}`:             {true, 10 * time.Second},
+		`{webhook: {service: {name: a, namespace: b}, path: /sync}}`:          {true, 10 * time.Second},
+		`{version: v2}`: {false, 10 * time.Second},
+	} {
+		list, err := Parse([]byte(strings.Replace(valid, `{version: v2, webhook: {url: "http://127.0.0.1/sync", timeout: 3s}}`, text, 1)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		hook := list[0].Spec.Hooks.Sync
+		if hook.SpeaksV1() != want.v1 || hook.Timeout() != want.timeout {
+			t.Errorf("%s: v1 %v, timeout %s", text, hook.SpeaksV1(), hook.Timeout())
+		}
 	}
 }
 
@@ -54,7 +76,7 @@ func TestParseRefusals(t *testing.T) {
 		"status checks":      {"method: InPlace", "method: InPlace, statusChecks: {conditions: [{type: Ready}]}", "updateStrategy.statusChecks: belongs to rolling updates"},
 		"revision history":   {"resource: trains", "resource: trains, revisionHistory: {fieldPaths: [spec]}", "spec.parentResource.revisionHistory: belongs to rolling updates"},
 		"child twice":        {"  generateSelector", "  - {apiVersion: v1, resource: configmaps}\n  generateSelector", "spec.childResources[1]: configmaps. occurs twice"},
-		"hook v1":            {"version: v2, ", "", `spec.hooks.sync.version: only v2 is supported, got "" (v1 is what leaving it out means)`},
+		"hook version":       {"version: v2", "version: v3", `spec.hooks.sync.version: want v1 or v2, got "v3"`},
 		"no hooks":           {"    sync:", "    customize:", "spec.hooks: neither a sync nor a finalize hook is defined"},
 		"dead hook":          {"    sync:", "    preUpdateChild: {version: v2}\n    sync:", "spec.hooks.preUpdateChild: is called by no version of Metacontroller"},
 		"resync period":      {"generateSelector: true", "resyncPeriodSeconds: 0", "spec.resyncPeriodSeconds: must be at least 1"},

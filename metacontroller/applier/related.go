@@ -3,6 +3,7 @@ package applier
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -32,6 +33,20 @@ type relatedRule struct {
 	// several it is the one with the longest value: a uid or a name leaves fewer
 	// objects to look at than an index.
 	label string
+}
+
+// restrictToV1 applies what version v1 of a customize hook has for a parent in a
+// namespace: of the kinds that have one, it selects objects of its own only.
+func (r *relatedRule) restrictToV1(namespace string) error {
+	switch {
+	case r.namespaceSelector != nil:
+		return errors.New("namespaceSelector: not in version v1 with a parent in a namespace; make the hook v2")
+	case r.namespace != "" && r.namespace != namespace:
+		return fmt.Errorf("namespace %s: version v1 reaches only the parent's, which is %s; make the hook v2, and sync and finalize too", r.namespace, namespace)
+	case r.kind.namespaced:
+		r.namespace = namespace
+	}
+	return nil
 }
 
 func compileRule(kinds *kinds, r contract.RelatedResourceRule) (*relatedRule, error) {
@@ -228,12 +243,17 @@ func (a *Applier) relatedTo(ctx context.Context, key types.NamespacedName, paren
 			return nil, err
 		}
 		if err := response.Validate(); err != nil {
+			a.metrics.hookFailed("customize", CauseAnswer)
 			return nil, fmt.Errorf("customize hook: %w", err)
 		}
 		rules := make([]*relatedRule, 0, len(response.RelatedResources))
 		for i, r := range response.RelatedResources {
 			rule, err := compileRule(a.kinds, r)
+			if err == nil && hook.SpeaksV1() && parent.GetNamespace() != "" {
+				err = rule.restrictToV1(parent.GetNamespace())
+			}
 			if err != nil {
+				a.metrics.hookFailed("customize", CauseAnswer)
 				return nil, fmt.Errorf("customize hook: relatedResources[%d]: %w", i, err)
 			}
 			rules = append(rules, rule)

@@ -127,3 +127,27 @@ func TestTopicsCoverMatches(t *testing.T) {
 		}
 	}
 }
+
+// In v1 a parent in a namespace reaches what is in it, and cluster-scoped objects.
+func TestRulesOfV1(t *testing.T) {
+	nodes := kind{resource: schema.GroupVersionResource{Version: "v1", Resource: "nodes"}, kind: "Node"}
+	selecting := ruleFor(t, "", "")
+	selecting.namespaceSelector = labels.Everything()
+	for name, c := range map[string]struct {
+		rule      *relatedRule
+		namespace string
+		refused   bool
+	}{
+		"any namespace":       {ruleFor(t, "a=b", ""), "n", false},
+		"its own":             {ruleFor(t, "", "n"), "n", false},
+		"names":               {ruleFor(t, "", "", "x"), "n", false},
+		"another":             {ruleFor(t, "", "m"), "m", true},
+		"by namespace labels": {selecting, "", true},
+		"cluster-scoped":      {&relatedRule{kind: nodes, selector: labels.Everything()}, "", false},
+	} {
+		err := c.rule.restrictToV1("n")
+		if (err != nil) != c.refused || c.rule.namespace != c.namespace {
+			t.Errorf("%s: %v, namespace %q", name, err, c.rule.namespace)
+		}
+	}
+}

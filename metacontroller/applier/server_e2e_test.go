@@ -111,6 +111,20 @@ spec:
 ---
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
+metadata: {name: fleets.exp.dev}
+spec:
+  group: exp.dev
+  scope: Cluster
+  names: {plural: fleets, singular: fleet, kind: Fleet}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    subresources: {status: {}}
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
 metadata: {name: bares.exp.dev}
 spec:
   group: exp.dev
@@ -124,6 +138,7 @@ spec:
 `
 
 var (
+	fleets     = schema.GroupVersionResource{Group: "exp.dev", Version: "v1", Resource: "fleets"}
 	trains     = schema.GroupVersionResource{Group: "exp.dev", Version: "v1", Resource: "trains"}
 	parts      = schema.GroupVersionResource{Group: "exp.dev", Version: "v1", Resource: "parts"}
 	configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
@@ -142,7 +157,7 @@ func createKinds() error {
 			return err
 		}
 	}
-	for _, resource := range []schema.GroupVersionResource{trains, parts} {
+	for _, resource := range []schema.GroupVersionResource{fleets, trains, parts} {
 		for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
 			if _, err := server.client.Resource(resource).List(context.Background(), metav1.ListOptions{}); err == nil {
 				break

@@ -101,16 +101,34 @@ func spread(delay time.Duration) time.Duration {
 	return delay + time.Duration(rand.Float64()*float64(delay)/5)
 }
 
+// delayAfter returns when to try again after so many failures in a row, of which
+// err is the last, and for how long not even an event causes an attempt.
+func delayAfter(err error, failures int) (delay, pause time.Duration) {
+	asked, ok := retryAfter(err)
+	switch {
+	case !ok:
+		delay = backoff(failures)
+		return delay, min(delay, failurePause)
+	case asked > 0:
+		delay = spread(max(asked, time.Second))
+	default:
+		// Whoever is overloaded and does not say for how long gets what others get,
+		// but is never asked again at once.
+		delay = max(backoff(failures), spread(time.Second))
+	}
+	return delay, delay
+}
+
 // retryAfter returns the delay that an error asks for itself: a hook, or an API
-// server that is overloaded.
+// server that is overloaded. Zero means that it does not say how long.
 func retryAfter(err error) (time.Duration, bool) {
 	var asked interface{ RetryAfter() time.Duration }
 	var hook *RetryAfter
 	switch {
 	case errors.As(err, &hook):
-		return max(hook.Delay, time.Second), true
+		return hook.Delay, true
 	case errors.As(err, &asked):
-		return max(asked.RetryAfter(), time.Second), true
+		return asked.RetryAfter(), true
 	}
 	if seconds, ok := apierrors.SuggestsClientDelay(err); ok && seconds > 0 {
 		return time.Duration(seconds) * time.Second, true

@@ -27,21 +27,35 @@ type slowDown struct{ time.Duration }
 func (s slowDown) Error() string             { return "slow down" }
 func (s slowDown) RetryAfter() time.Duration { return s.Duration }
 
-func TestRetryAfter(t *testing.T) {
+func TestDelayAfterAFailure(t *testing.T) {
 	for name, c := range map[string]struct {
-		err  error
+		err      error
+		failures int
+		// want is the least delay; a fifth of it may be added.
 		want time.Duration
+		// alsoEvents: events wait as long.
+		alsoEvents bool
 	}{
-		"none":                {errors.New("x"), 0},
-		"from a hook":         {fmt.Errorf("sync hook: %w", &RetryAfter{Delay: 7 * time.Second, Err: errors.New("x")}), 7 * time.Second},
-		"never at once":       {&RetryAfter{Err: errors.New("429")}, time.Second},
-		"by method":           {errors.Join(errors.New("y"), slowDown{3 * time.Second}), 3 * time.Second},
-		"from the API server": {fmt.Errorf("creating: %w", apierrors.NewTooManyRequests("busy", 4)), 4 * time.Second},
+		"nothing asked":         {errors.New("x"), 2, 2 * firstBackoff, true},
+		"nothing asked, long":   {errors.New("x"), 9, 256 * firstBackoff, false},
+		"asked by a hook":       {fmt.Errorf("sync hook: %w", &RetryAfter{Delay: 7 * time.Second, Err: errors.New("x")}), 20, 7 * time.Second, true},
+		"less than a second":    {&RetryAfter{Delay: time.Millisecond, Err: errors.New("429")}, 1, time.Second, true},
+		"never at once":         {&RetryAfter{Err: errors.New("429")}, 1, time.Second, true},
+		"in the past":           {&RetryAfter{Delay: -time.Hour, Err: errors.New("429")}, 1, time.Second, true},
+		"not said, again":       {&RetryAfter{Err: errors.New("429")}, 6, 32 * firstBackoff, true},
+		"asked by method":       {errors.Join(errors.New("y"), slowDown{3 * time.Second}), 1, 3 * time.Second, true},
+		"asked by the server":   {fmt.Errorf("creating: %w", apierrors.NewTooManyRequests("busy", 4)), 1, 4 * time.Second, true},
+		"the most that is said": {&RetryAfter{Delay: time.Hour, Err: errors.New("429")}, 1, time.Hour, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, ok := retryAfter(c.err)
-			if got != c.want || ok != (c.want > 0) {
-				t.Errorf("got %s, %v", got, ok)
+			for range 100 {
+				delay, pause := delayAfter(c.err, c.failures)
+				if delay < c.want || delay > c.want+c.want/5 {
+					t.Errorf("delay %s, want %s and at most a fifth more", delay, c.want)
+				}
+				if (pause == delay) != c.alsoEvents {
+					t.Errorf("pause %s, delay %s", pause, delay)
+				}
 			}
 		})
 	}

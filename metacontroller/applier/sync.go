@@ -67,11 +67,11 @@ func (a *Applier) sync(ctx context.Context, key types.NamespacedName, state *par
 	}
 	desired, err := a.desiredChildren(parent, selector, response)
 	if err != nil {
-		return []error{fmt.Errorf("response refused: %w", err)}
+		return []error{a.refused(finalizing, err)}
 	}
 	status, err := desiredStatus(parent, response)
 	if err != nil {
-		return []error{fmt.Errorf("response refused: %w", err)}
+		return []error{a.refused(finalizing, err)}
 	}
 	a.resyncAfter(key, response.ResyncAfterSeconds)
 
@@ -133,14 +133,27 @@ func (a *Applier) ask(ctx context.Context, parent *observed, claimed map[childKe
 	for key, c := range claimed {
 		request.Children.Set(key.kind, key.object, c.json())
 	}
-	name, hook, f := "sync", a.controller.Spec.Hooks.Sync, a.hooks.Sync
+	name, hook, f := nameOfHook(finalizing), a.controller.Spec.Hooks.Sync, a.hooks.Sync
 	if finalizing {
-		name, hook, f = "finalize", a.controller.Spec.Hooks.Finalize, a.hooks.Finalize
+		hook, f = a.controller.Spec.Hooks.Finalize, a.hooks.Finalize
 	}
 	started := time.Now()
 	response, err := call(ctx, name, hook, f, request)
 	a.metrics.hook(name, started, err)
 	return response, err
+}
+
+func nameOfHook(finalizing bool) string {
+	if finalizing {
+		return "finalize"
+	}
+	return "sync"
+}
+
+// refused counts an answer of which nothing is applied as a failure of the hook.
+func (a *Applier) refused(finalizing bool, err error) error {
+	a.metrics.hookFailed(nameOfHook(finalizing), CauseAnswer)
+	return fmt.Errorf("response refused: %w", err)
 }
 
 // resyncAfter asks for one more sync. The queue keeps the earliest time.
@@ -180,12 +193,7 @@ func (a *Applier) process(ctx context.Context, key types.NamespacedName) {
 	default:
 		err := errors.Join(faults...)
 		state.failures++
-		delay := backoff(state.failures)
-		pause := min(delay, failurePause)
-		if asked, ok := retryAfter(err); ok {
-			delay = spread(asked)
-			pause = delay
-		}
+		delay, pause := delayAfter(err, state.failures)
 		state.notBefore = time.Now().Add(pause)
 		a.queue.AddAfter(key, delay)
 		a.metrics.synced("error", started)

@@ -156,15 +156,20 @@ func newWorld(t testing.TB) *world {
 func (w *world) run(hook func(*contract.SyncRequest) (*contract.SyncResponse, error), changes ...func(*applier.CompositeController)) *world {
 	w.t.Helper()
 	w.onSync(hook)
+	return w.runWith(controller(w.t, w.namespace, changes...), w)
+}
+
+func (w *world) runWith(c *applier.CompositeController, hooks applier.Hooks) *world {
+	w.t.Helper()
 	config := rest.CopyConfig(server.config)
 	config.Wrap(w.requests.wrap)
 	w.registry = prometheus.NewRegistry()
 	a, err := applier.New(applier.Options{
 		Config:     config,
-		Controller: controller(w.t, w.namespace, changes...),
-		Hooks:      w,
+		Controller: c,
+		Hooks:      hooks,
 		Registerer: w.registry,
-		Logger:     slog.New(slog.NewTextHandler(w.logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Logger:     w.logger(),
 	})
 	if err != nil {
 		w.t.Fatal(err)
@@ -185,6 +190,10 @@ func (w *world) run(hook func(*contract.SyncRequest) (*contract.SyncResponse, er
 	w.applier = a
 	w.eventually("the applier is ready", a.Ready)
 	return w
+}
+
+func (w *world) logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(w.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
 // eventually fails the test if something does not come to be. The bound is for
