@@ -38,6 +38,8 @@ type Options struct {
 	Logger *slog.Logger
 	// Registerer, if set, gets the metrics.
 	Registerer prometheus.Registerer
+	// Events, if set, is told of failures and of conditions that changed.
+	Events Events
 }
 
 // Applier runs one CompositeController.
@@ -50,6 +52,9 @@ type Applier struct {
 	logger         *slog.Logger
 	metrics        *metrics
 	selector       labels.Selector
+	events         Events
+	// warnings says which status of a condition is a warning.
+	warnings map[string]string
 
 	dynamic       dynamic.Interface
 	kinds         *kinds
@@ -104,6 +109,10 @@ func newApplier(o Options, dynamicClient dynamic.Interface, discoveryClient disc
 			return nil, err
 		}
 	}
+	warnings, err := warningConditions(c.Annotations[WarningsAnnotation])
+	if err != nil {
+		return nil, err
+	}
 	sent := *c
 	sent.APIVersion, sent.Kind = controllerAPIVersion, controllerKind
 	controllerJSON, err := json.Marshal(&sent)
@@ -126,6 +135,8 @@ func newApplier(o Options, dynamicClient dynamic.Interface, discoveryClient disc
 		fieldManager:   fieldManager(c.Name),
 		logger:         logger.With("controller", c.Name),
 		selector:       selector,
+		events:         o.Events,
+		warnings:       warnings,
 		dynamic:        dynamicClient,
 		kinds:          &kinds{client: discoveryClient},
 		queue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[types.NamespacedName]{

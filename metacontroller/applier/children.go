@@ -189,11 +189,11 @@ func (a *Applier) whoTookIt(ctx context.Context, parent *observed, d *desiredChi
 	case live.GetDeletionTimestamp() != nil:
 		return &lostRace{errors.New("is being deleted, to be created when that is done")}
 	case owner == nil:
-		return errors.New("exists already, and nothing controls it: delete or rename it, or give it the labels of the parent's selector to have it adopted")
+		return &ownershipConflict{"exists already, and nothing controls it: delete or rename it, or give it the labels of the parent's selector to have it adopted"}
 	case owner.UID != parent.GetUID():
-		return fmt.Errorf("exists already, and %s %s (uid %s) controls it: it is left alone", owner.Kind, owner.Name, owner.UID)
+		return &ownershipConflict{fmt.Sprintf("exists already, and %s %s (uid %s) controls it: it is left alone", owner.Kind, owner.Name, owner.UID)}
 	case a.controller.generatesSelector() && live.GetLabels()[uidLabel] != string(parent.GetUID()):
-		return fmt.Errorf("exists already, and has lost its label %s: set it to %s, or delete the object", uidLabel, parent.GetUID())
+		return &ownershipConflict{fmt.Sprintf("exists already, and has lost its label %s: set it to %s, or delete the object", uidLabel, parent.GetUID())}
 	default:
 		return &lostRace{errors.New("exists already; the cache is late")}
 	}

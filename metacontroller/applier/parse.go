@@ -1,16 +1,15 @@
 package applier
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 )
@@ -29,6 +28,13 @@ const (
 	// status and system metadata. What is left out is removed.
 	ChildrenComplete = "complete"
 
+	// WarningsAnnotation, on a CompositeController, says which conditions of a
+	// parent are bad news, as in "Stalled=True,Reachable=False": when one becomes
+	// so, the event about it is a Warning. Without it, those of defaultWarnings
+	// are.
+	WarningsAnnotation = "applier.rtj.dev/warnings"
+	defaultWarnings    = "Stalled=True,Failed=True,Degraded=True"
+
 	defaultHookTimeout = 10 * time.Second
 )
 
@@ -37,28 +43,10 @@ const (
 // [CompositeController.Validate] refuses.
 func Parse(text []byte) ([]*CompositeController, error) {
 	var controllers []*CompositeController
-	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
-	for n := 1; ; n++ {
-		document, err := documents.Read()
-		if errors.Is(err, io.EOF) {
-			break
-		}
+	for _, d := range documents(text) {
+		c, err := d.parse()
 		if err != nil {
-			return nil, fmt.Errorf("document %d: %w", n, err)
-		}
-		var kind metav1.TypeMeta
-		if err := yaml.Unmarshal(document, &kind); err != nil {
-			return nil, fmt.Errorf("document %d: %w", n, err)
-		}
-		if kind == (metav1.TypeMeta{}) && len(bytes.TrimSpace(withoutComments(document))) == 0 {
-			continue
-		}
-		if kind.APIVersion != controllerAPIVersion || kind.Kind != controllerKind {
-			return nil, fmt.Errorf("document %d: want %s %s, got %q %q", n, controllerAPIVersion, controllerKind, kind.APIVersion, kind.Kind)
-		}
-		c := &CompositeController{}
-		if err := unmarshalStrict(document, c); err != nil {
-			return nil, fmt.Errorf("document %d: %w", n, err)
+			return nil, fmt.Errorf("document %d%s: %w", len(controllers)+1, d.where(), err)
 		}
 		if err := c.Validate(); err != nil {
 			return nil, err
@@ -69,6 +57,73 @@ func Parse(text []byte) ([]*CompositeController, error) {
 		return nil, fmt.Errorf("no %s in the file", controllerKind)
 	}
 	return controllers, nil
+}
+
+// FromObject reads a CompositeController as the API server stores it. It refuses
+// what [Parse] refuses.
+func FromObject(object *unstructured.Unstructured) (*CompositeController, error) {
+	text, err := object.MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	c := &CompositeController{}
+	if err := unmarshalStrict(text, c); err != nil {
+		return nil, fmt.Errorf("%s %s: %w", controllerKind, object.GetName(), err)
+	}
+	return c, c.Validate()
+}
+
+// document is one of the documents of a text.
+type document struct {
+	text []byte
+	// before is the number of lines of the text before it.
+	before int
+}
+
+// documents splits a text at its YAML document separators and leaves out what
+// holds nothing.
+func documents(text []byte) []document {
+	var list []document
+	var d document
+	lines := 0
+	for line := range bytes.Lines(text) {
+		lines++
+		if after, ok := bytes.CutPrefix(line, []byte("---")); ok && isBlank(after) {
+			list = append(list, d)
+			d = document{before: lines}
+			continue
+		}
+		d.text = append(d.text, line...)
+	}
+	return slices.DeleteFunc(append(list, d), func(d document) bool { return len(bytes.TrimSpace(withoutComments(d.text))) == 0 })
+}
+
+// where says where a document begins, unless it is at the top.
+func (d document) where() string {
+	if d.before == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (from line %d)", d.before+1)
+}
+
+func (d document) parse() (*CompositeController, error) {
+	// With as many empty lines as are before it, errors name lines of the whole text.
+	text := append(bytes.Repeat([]byte{'\n'}, d.before), d.text...)
+	var kind metav1.TypeMeta
+	if err := yaml.Unmarshal(text, &kind); err != nil {
+		return nil, err
+	}
+	if kind.APIVersion != controllerAPIVersion || kind.Kind != controllerKind {
+		return nil, fmt.Errorf("want %s %s, got %q %q", controllerAPIVersion, controllerKind, kind.APIVersion, kind.Kind)
+	}
+	c := &CompositeController{}
+	return c, unmarshalStrict(text, c)
+}
+
+// isBlank tells whether only white space and a comment follow a separator.
+func isBlank(rest []byte) bool {
+	trimmed := bytes.TrimSpace(rest)
+	return len(trimmed) == 0 || len(trimmed) < len(rest) && trimmed[0] == '#' && (rest[0] == ' ' || rest[0] == '\t')
 }
 
 // unmarshalStrict refuses unknown and duplicate fields, and says where they are.
@@ -85,7 +140,7 @@ func withoutComments(document []byte) []byte {
 	var kept []byte
 	for line := range bytes.Lines(document) {
 		trimmed := bytes.TrimSpace(line)
-		if !bytes.HasPrefix(trimmed, []byte("#")) && !bytes.HasPrefix(trimmed, []byte("---")) {
+		if !bytes.HasPrefix(trimmed, []byte("#")) {
 			kept = append(kept, line...)
 		}
 	}
@@ -106,6 +161,9 @@ func (c *CompositeController) Validate() error {
 	case "", ChildrenPartial, ChildrenComplete:
 	default:
 		fault("metadata.annotations["+ChildrenAnnotation+"]", "want %q or %q, got %q", ChildrenPartial, ChildrenComplete, c.Annotations[ChildrenAnnotation])
+	}
+	if _, err := warningConditions(c.Annotations[WarningsAnnotation]); err != nil {
+		fault("metadata.annotations["+WarningsAnnotation+"]", "%v", err)
 	}
 	resource := func(field string, r Resource) {
 		if gv, err := schema.ParseGroupVersion(r.APIVersion); err != nil || gv.Version == "" {
@@ -199,9 +257,9 @@ func (c *CompositeController) childrenAreComplete() bool {
 	return c.Annotations[ChildrenAnnotation] == ChildrenComplete
 }
 
-// finalizer is the name that Metacontroller uses too, so that either can take
-// over from the other.
-func (c *CompositeController) finalizer() string {
+// Finalizer is what parents get while there is a finalize hook. It is
+// Metacontroller's name, so that either can take over from the other.
+func (c *CompositeController) Finalizer() string {
 	return "metacontroller.io/compositecontroller-" + c.Name
 }
 

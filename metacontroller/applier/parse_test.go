@@ -1,9 +1,14 @@
 package applier
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
 )
 
 const valid = `# a comment
@@ -81,6 +86,7 @@ func TestParseRefusals(t *testing.T) {
 		"dead hook":          {"    sync:", "    preUpdateChild: {version: v2}\n    sync:", "spec.hooks.preUpdateChild: is called by no version of Metacontroller"},
 		"resync period":      {"generateSelector: true", "resyncPeriodSeconds: 0", "spec.resyncPeriodSeconds: must be at least 1"},
 		"unknown style":      {"  name: x", "  name: x\n  annotations: {applier.rtj.dev/children: whole}", `want "partial" or "complete", got "whole"`},
+		"unknown warning":    {"  name: x", "  name: x\n  annotations: {applier.rtj.dev/warnings: \"Stalled=Yes\"}", `want conditions such as "Stalled=True,Reachable=False", got "Stalled=Yes"`},
 		"several faults":     {"method: InPlace", "method: RollingRecreate, statusChecks: {}", "statusChecks"},
 		"controller as list": {"spec:", "spec: []\nspek:", "document 1:"},
 	} {
@@ -104,4 +110,38 @@ func FuzzParse(f *testing.F) {
 			t.Error("neither a controller nor an error")
 		}
 	})
+}
+
+// Errors of YAML name lines of the file, in whichever document they are.
+func TestParseNamesLinesOfTheFile(t *testing.T) {
+	lines := strings.Count(valid, "\n")
+	_, err := Parse([]byte(valid + "--- # the second\nkind: CompositeController\nmetadata: a: b\n"))
+	// The fault is in the second line after the separator.
+	if want := fmt.Sprintf("document 2 (from line %d): ", lines+2); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+	if want := fmt.Sprintf("line %d: ", lines+3); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+}
+
+// What the API server stores is read like a file.
+func TestFromObject(t *testing.T) {
+	object := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(valid), &object.Object); err != nil {
+		t.Fatal(err)
+	}
+	object.SetUID("u")
+	object.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "kubectl"}})
+	object.Object["status"] = map[string]any{}
+	c, err := FromObject(object)
+	if err != nil || c.Name != "x" || c.UID != "u" {
+		t.Errorf("got %+v, %v", c, err)
+	}
+	if err := unstructured.SetNestedField(object.Object, "yes", "spec", "fast"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := FromObject(object); err == nil || !strings.Contains(err.Error(), `CompositeController x: unknown field "spec.fast"`) {
+		t.Errorf("got %v", err)
+	}
 }

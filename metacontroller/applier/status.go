@@ -43,6 +43,7 @@ func (a *Applier) writeStatus(ctx context.Context, parent *observed, state *pare
 		return fmt.Errorf("status: %w", err)
 	}
 	state.wrote(a.parents, written)
+	a.reportConditions(parent, written)
 	if still := compareStatus(written, status); state.remember(parent.GetUID(), still) {
 		a.logger.Info("the API server does not store some fields of the status as the hook returned them; its schema may lack them",
 			"namespace", parent.GetNamespace(), "name", parent.GetName(), "fields", strings.Join(paths(still.patch, ""), ", "))
@@ -65,7 +66,7 @@ func orEmpty(m map[string]any) map[string]any {
 // setFinalizer adds or removes our finalizer and returns the parent as it is
 // then.
 func (a *Applier) setFinalizer(ctx context.Context, parent *observed, state *parentState, present bool) (*observed, error) {
-	name := a.controller.finalizer()
+	name := a.controller.Finalizer()
 	finalizers := parent.GetFinalizers()
 	if slices.Contains(finalizers, name) == present {
 		return parent, nil

@@ -33,7 +33,7 @@ func (a *Applier) sync(ctx context.Context, key types.NamespacedName, state *par
 		return []error{&notYet{reason: "the caches do not show the last writes yet", after: wait}}
 	}
 	selected := a.selector.Matches(labels.Set(parent.GetLabels()))
-	if !selected && !slices.Contains(parent.GetFinalizers(), a.controller.finalizer()) {
+	if !selected && !slices.Contains(parent.GetFinalizers(), a.controller.Finalizer()) {
 		a.forget(key)
 		return nil
 	}
@@ -153,7 +153,7 @@ func nameOfHook(finalizing bool) string {
 // refused counts an answer of which nothing is applied as a failure of the hook.
 func (a *Applier) refused(finalizing bool, err error) error {
 	a.metrics.hookFailed(nameOfHook(finalizing), CauseAnswer)
-	return fmt.Errorf("response refused: %w", err)
+	return &Failure{CauseAnswer, fmt.Errorf("response refused: %w", err)}
 }
 
 // resyncAfter asks for one more sync. The queue keeps the earliest time.
@@ -197,6 +197,7 @@ func (a *Applier) process(ctx context.Context, key types.NamespacedName) {
 		state.notBefore = time.Now().Add(pause)
 		a.queue.AddAfter(key, delay)
 		a.metrics.synced("error", started)
+		a.reportFailure(key, faults)
 		logger.Warn("sync failed", "error", err, "failures", state.failures, "retryIn", delay.Round(time.Millisecond))
 	}
 }

@@ -35,6 +35,7 @@ type world struct {
 	applier   *applier.Applier
 	logs      *logs
 	registry  *prometheus.Registry
+	events    applier.Events
 	stop      func()
 
 	mu                        sync.Mutex
@@ -169,6 +170,7 @@ func (w *world) runWith(c *applier.CompositeController, hooks applier.Hooks) *wo
 		Controller: c,
 		Hooks:      hooks,
 		Registerer: w.registry,
+		Events:     w.events,
 		Logger:     w.logger(),
 	})
 	if err != nil {
