@@ -29,11 +29,18 @@ func (f *clusterFlags) config() (*rest.Config, error) {
 	return config, nil
 }
 
+// inCluster tells whether the API server is that of the pod in which this runs.
+func (f *clusterFlags) inCluster() bool {
+	if f.kubeconfig != "" || os.Getenv(clientcmd.RecommendedConfigPathEnvVar) != "" {
+		return false
+	}
+	_, err := rest.InClusterConfig()
+	return err == nil
+}
+
 func (f *clusterFlags) load() (*rest.Config, error) {
-	if f.kubeconfig == "" && os.Getenv(clientcmd.RecommendedConfigPathEnvVar) == "" {
-		if config, err := rest.InClusterConfig(); err == nil {
-			return config, nil
-		}
+	if f.inCluster() {
+		return rest.InClusterConfig()
 	}
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = f.kubeconfig

@@ -38,21 +38,25 @@ const (
 
 // running are the hooks with all that they need, and what must be closed.
 type running struct {
-	hooks    *hooks.Hooks
-	patches  *patch.Writer
-	registry *prometheus.Registry
-	logger   *slog.Logger
+	hooks   *hooks.Hooks
+	patches *patch.Writer
+}
+
+// newRegistry has the metrics of the process.
+func newRegistry() *prometheus.Registry {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return registry
 }
 
 // start starts the hooks.
-func (f *hookingFlags) start(config *rest.Config, logger *slog.Logger) (*running, error) {
+func (f *hookingFlags) start(config *rest.Config, registry *prometheus.Registry, logger *slog.Logger) (*running, error) {
 	dynamicClient, err := client(config)
 	if err != nil {
 		return nil, err
 	}
-	r := &running{registry: prometheus.NewRegistry(), logger: logger}
-	r.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	metrics, err := hooks.NewMetrics(r.registry)
+	r := &running{}
+	metrics, err := hooks.NewMetrics(registry)
 	if err != nil {
 		return nil, err
 	}

@@ -41,7 +41,8 @@ certificate signed by --client-ca-file; without either, jobs do not start.`,
 			if err != nil {
 				return err
 			}
-			r, err := flags.start(config, logger)
+			registry := newRegistry()
+			r, err := flags.start(config, registry, logger)
 			if err != nil {
 				listener.Close()
 				return err
@@ -49,7 +50,7 @@ certificate signed by --client-ca-file; without either, jobs do not start.`,
 			defer r.stop()
 			defer server.KeepHeapFloor()()
 			handler, err := server.NewHandler(server.Options{
-				Hooks: r.hooks, Runners: runners, MaxBytes: flags.maxBytes, Registry: r.registry, Logger: logger,
+				Hooks: r.hooks, Runners: runners, MaxBytes: flags.maxBytes, Registry: registry, Logger: logger,
 			})
 			if err != nil {
 				listener.Close()

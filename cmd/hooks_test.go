@@ -43,7 +43,7 @@ func serving(t *testing.T, args ...string) string {
 	var seen []string
 	for lines.Scan() {
 		seen = append(seen, lines.Text())
-		if m := regexp.MustCompile(`address=(\S+)`).FindStringSubmatch(lines.Text()); m != nil {
+		if m := regexp.MustCompile(`(?:address|http)=(\S+)`).FindStringSubmatch(lines.Text()); m != nil {
 			go io.Copy(io.Discard, logs)
 			return m[1]
 		}

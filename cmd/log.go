@@ -5,6 +5,7 @@ import (
 	"log/slog"
 
 	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
 )
 
 // logFlags say how to log.
@@ -25,12 +26,16 @@ func (f *logFlags) logger(out io.Writer) (*slog.Logger, error) {
 		return nil, badInput("--log-level: want debug, info, warn or error, got %q", f.level)
 	}
 	options.Level = level
+	var logger *slog.Logger
 	switch f.format {
 	case "text":
-		return slog.New(slog.NewTextHandler(out, options)), nil
+		logger = slog.New(slog.NewTextHandler(out, options))
 	case "json":
-		return slog.New(slog.NewJSONHandler(out, options)), nil
+		logger = slog.New(slog.NewJSONHandler(out, options))
 	default:
 		return nil, badInput("--log-format: want text or json, got %q", f.format)
 	}
+	// client-go logs by klog: watches that break, and the election.
+	klog.SetSlogLogger(logger)
+	return logger, nil
 }

@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"context"
-	"errors"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -16,6 +15,7 @@ func newRun() *cobra.Command {
 	flags := struct {
 		hookingFlags
 		httpFlags
+		electionFlags
 		workers int
 	}{}
 	command := &cobra.Command{
@@ -23,11 +23,18 @@ func newRun() *cobra.Command {
 		Short: "Run the operator: hooks and applier in one process",
 		Long: `Watches ResumableTrainingJobs and their children, decides, and makes the cluster
 what was decided. Nothing else has to be installed for it but the CRD, Kueue and
-JobSet.`,
+JobSet.
+
+Of several replicas the one that holds the Lease acts; the others are ready to take
+over and say so at /readyz. One that can no longer be sure of the Lease sends
+nothing more to the API server that writes, and exits with code 1.`,
 		Example: `  rtj run --kubeconfig ~/.kube/config
   rtj run --http-address :8080 --log-format json`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := flags.electionFlags.validate(); err != nil {
+				return err
+			}
 			logger, err := flags.logger(cmd.ErrOrStderr())
 			if err != nil {
 				return err
@@ -45,38 +52,52 @@ JobSet.`,
 				return err
 			}
 			defer listener.Close()
-			r, err := flags.start(config, logger)
+			registry := newRegistry()
+			replica, err := flags.electionFlags.start(config, &flags.clusterFlags, "rtj", registry, logger)
+			if err != nil {
+				return err
+			}
+			defer replica.recorder.Close()
+			r, err := flags.hookingFlags.start(replica.config, registry, logger)
 			if err != nil {
 				return err
 			}
 			defer r.stop()
 			defer server.KeepHeapFloor()()
 			a, err := applier.New(applier.Options{
-				Config: config, Controller: controllers[0], Hooks: r.hooks, Workers: flags.workers,
-				Logger: logger, Registerer: r.registry,
+				Config: replica.config, Controller: controllers[0], Hooks: r.hooks, Workers: flags.workers,
+				Logger: logger, Registerer: registry, Events: replica.recorder,
 			})
 			if err != nil {
 				return err
 			}
 			r.hooks.OnNews(a.Enqueue)
-			handler, err := server.NewHandler(server.Options{Registry: r.registry, Logger: logger, Ready: func() error {
-				if !a.Ready() {
-					return errors.New("the caches are not complete yet")
-				}
-				return nil
+			handler, err := server.NewHandler(server.Options{Registry: registry, Logger: logger, Ready: func() error {
+				return replica.ready(func() error {
+					if !a.Ready() {
+						return errNotYet
+					}
+					return nil
+				})
 			}})
 			if err != nil {
 				return err
 			}
 			logger.Info("running", "version", Version(), "server", config.Host, "http", listener.Addr().String())
 			return together(cmd.Context(),
-				a.Run,
+				func(ctx context.Context) error {
+					return replica.lead(ctx, func(ctx context.Context) error {
+						defer r.patches.Close()
+						return a.Run(ctx)
+					})
+				},
 				func(ctx context.Context) error {
 					return server.Serve(ctx, listener, handler, server.TLS{}, logger)
 				})
 		},
 	}
 	flags.hookingFlags.add(command)
+	flags.electionFlags.add(command, "rtj")
 	command.Flags().StringVar(&flags.address, "http-address", "127.0.0.1:0", "address of /healthz, /readyz and /metrics")
 	command.Flags().IntVar(&flags.workers, "workers", 8, "number of jobs that are synced at once")
 	return command
