@@ -78,7 +78,7 @@ checkpoints, and rtj joins the three.`,
 		return badInput("%v; see %s --help", err, cmd.CommandPath())
 	})
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newRun(), newHooks(), newHook(), newVersion())
+	root.AddCommand(newRun(), newApply(), newHooks(), newHook(), newVersion())
 	return root
 }
 
