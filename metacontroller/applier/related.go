@@ -93,9 +93,7 @@ func narrowest(selector labels.Selector) string {
 // matches tells whether the rule selects an object of its scope. The cache of
 // namespaces is used only by rules with a namespaceSelector.
 func (r *relatedRule) matches(o *observed, namespaces *objects) bool {
-	if r.namespace != "" && r.namespace != o.GetNamespace() ||
-		len(r.names) > 0 && !slices.Contains(r.names, o.GetName()) ||
-		!r.selector.Matches(labels.Set(o.GetLabels())) {
+	if !r.mayMatch(o) {
 		return false
 	}
 	if r.namespaceSelector == nil {
@@ -103,6 +101,13 @@ func (r *relatedRule) matches(o *observed, namespaces *objects) bool {
 	}
 	namespace := namespaces.get("", o.GetNamespace())
 	return namespace != nil && r.namespaceSelector.Matches(labels.Set(namespace.GetLabels()))
+}
+
+// mayMatch is matches without a look at the object's namespace.
+func (r *relatedRule) mayMatch(o *observed) bool {
+	return (r.namespace == "" || r.namespace == o.GetNamespace()) &&
+		(len(r.names) == 0 || slices.Contains(r.names, o.GetName())) &&
+		r.selector.Matches(labels.Set(o.GetLabels()))
 }
 
 // selectFrom returns the objects of a cache that the rule selects, through the
@@ -218,9 +223,14 @@ func (s *subscriptions) interested(sc scope, o *observed) []types.NamespacedName
 		return nil
 	}
 	var parents []types.NamespacedName
+	asks := func(r *relatedRule) bool {
+		return r.scope == sc && r.mayMatch(o) || sc == namespaces && r.namespaceSelector != nil
+	}
 	for _, topic := range topicsOf(o) {
 		for parent := range byTopic[topic] {
-			parents = append(parents, parent)
+			if slices.ContainsFunc(s.byParent[parent], asks) {
+				parents = append(parents, parent)
+			}
 		}
 	}
 	return parents

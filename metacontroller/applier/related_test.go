@@ -92,6 +92,8 @@ func TestSubscriptionsWakeThoseWhoAsk(t *testing.T) {
 		}
 	}
 	check("the label", names("uid", job("n", "x", map[string]string{"uid": "1"})), "by-label")
+	check("the label, elsewhere", names("uid", job("m", "x", map[string]string{"uid": "1"})))
+	check("the name, elsewhere", names("", job("m", "a", nil)), "everything")
 	check("another value", names("uid", job("n", "x", map[string]string{"uid": "2"})))
 	check("the name", names("", job("n", "a", nil)), "by-name", "by-namespace", "everything")
 	check("another name", names("", job("n", "c", nil)), "by-namespace", "everything")
