@@ -90,6 +90,15 @@ func TestApplyRefusesBadInput(t *testing.T) {
 	}
 }
 
+// That a Secret is named is no fault of the file; it is read when a hook is called.
+func TestApplyTakesControllersThatNameSecrets(t *testing.T) {
+	text := strings.Replace(compositeController, `/sync"`, `/sync", authorization: {secretRef: {name: token, namespace: ops, key: token}}`, 1)
+	controllers, err := readControllers(file(t, "secret.yaml", text), nil)
+	if err != nil || len(controllers) != 1 || controllers[0].Spec.Hooks.Sync.Webhook.Authorization == nil {
+		t.Errorf("%v, %v", controllers, err)
+	}
+}
+
 func TestApplyReadsStandardInput(t *testing.T) {
 	code, _, errs := rtj("kind: Pod\n", "apply", "-f", "-")
 	if code != exitBadInput || !strings.Contains(errs, "standard input: document 1: want ") {

@@ -103,12 +103,9 @@ func readControllers(path string, stdin io.Reader) ([]*applier.CompositeControll
 		return nil, badInput("%s: %s", path, oneLineEach(err))
 	}
 	for _, c := range controllers {
-		// What it says of its hooks; nobody is called yet.
-		hooks, err := webhook.New(webhook.Options{Controller: c})
-		if err != nil {
+		if err := webhook.Validate(c); err != nil {
 			return nil, badInput("%s: %s", path, oneLineEach(err))
 		}
-		hooks.Close()
 	}
 	return controllers, nil
 }

@@ -35,31 +35,45 @@ const (
 // connections are how the hooks of one controller are reached. Hooks with the same
 // settings share one.
 type connections struct {
-	client  dynamic.Interface
-	logger  *slog.Logger
-	configs []applier.EndpointConfig
-	all     []*connection
+	controller string
+	client     dynamic.Interface
+	logger     *slog.Logger
+	configs    []applier.EndpointConfig
+	// used are the configs that a hook uses, by index.
+	used map[int]bool
+	all  []*connection
+}
+
+// noteUnused tells of configs that are there for nothing: most likely a host is
+// written otherwise than the hooks have it.
+func (c *connections) noteUnused() {
+	for i, config := range c.configs {
+		if !c.used[i] {
+			c.logger.Warn("no hook uses these settings: none without settings of its own has this host", "field", c.field(i), "host", config.Host)
+		}
+	}
+}
+
+func (c *connections) field(config int) string {
+	return fmt.Sprintf("CompositeController %s: spec.endpointConfigs[%d]", c.controller, config)
 }
 
 // connect checks the endpointConfigs of a controller.
 func connect(o Options) (*connections, error) {
-	c := &connections{client: o.Client, logger: o.Logger, configs: o.Controller.Spec.EndpointConfigs}
+	c := &connections{controller: o.Controller.Name, client: o.Client, logger: o.Logger, configs: o.Controller.Spec.EndpointConfigs, used: map[int]bool{}}
 	var faults []error
 	for i, config := range c.configs {
-		field := fmt.Sprintf("CompositeController %s: spec.endpointConfigs[%d]", o.Controller.Name, i)
+		field := c.field(i)
 		if config.Host == "" || strings.ContainsAny(config.Host, "/@ ") {
 			faults = append(faults, fmt.Errorf("%s.host: want a host, or host:port, got %q", field, config.Host))
 		}
-		faults = append(faults, c.check(field, &config.EndpointSettings))
+		faults = append(faults, checkSettings(field, &config.EndpointSettings))
 	}
 	return c, errors.Join(faults...)
 }
 
-func (c *connections) check(field string, s *applier.EndpointSettings) error {
+func checkSettings(field string, s *applier.EndpointSettings) error {
 	faults := settingsFaults(s)
-	if named := references(s); c.client == nil && len(named) > 0 {
-		faults = append(faults, fmt.Errorf("%s: there is no API client to read %s with", named[0].field, named[0].object()))
-	}
 	for i, fault := range faults {
 		faults[i] = fmt.Errorf("%s.%w", field, fault)
 	}
@@ -71,13 +85,14 @@ func (c *connections) check(field string, s *applier.EndpointSettings) error {
 func (c *connections) of(w *applier.Webhook, t target, field string) (*connection, error) {
 	settings := &w.EndpointSettings
 	if *settings != (applier.EndpointSettings{}) {
-		if err := c.check(field, settings); err != nil {
+		if err := checkSettings(field, settings); err != nil {
 			return nil, err
 		}
 	} else {
 		for i := range c.configs {
 			if t.matches(c.configs[i].Host) {
-				settings = &c.configs[i].EndpointSettings
+				settings, field = &c.configs[i].EndpointSettings, c.field(i)
+				c.used[i] = true
 				break
 			}
 		}
@@ -88,7 +103,7 @@ func (c *connections) of(w *applier.Webhook, t target, field string) (*connectio
 		}
 	}
 	connection := &connection{
-		settings: settings, client: c.client, logger: c.logger,
+		field: field, settings: settings, client: c.client, logger: c.logger,
 		rotates: len(references(settings)) > 0, reading: make(chan struct{}, 1), now: time.Now,
 	}
 	c.all = append(c.all, connection)
@@ -98,6 +113,8 @@ func (c *connections) of(w *applier.Webhook, t target, field string) (*connectio
 // connection is how one or more hooks are reached, with TLS and authentication
 // that may change while it is in use.
 type connection struct {
+	// field of the controller that has the settings.
+	field    string
 	settings *applier.EndpointSettings
 	client   dynamic.Interface
 	logger   *slog.Logger

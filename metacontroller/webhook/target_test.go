@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -57,6 +58,9 @@ func TestRefusedSettings(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error()+"\n", want+"\n") {
 			t.Errorf("%s\ngot  %v\nwant %s", hook, err, want)
 		}
+		if needsClient := strings.Contains(want, "there is no API client"); (Validate(controllerOf(t, `{sync: `+hook+`}`)) == nil) != needsClient {
+			t.Errorf("%s: Validate refuses other things", hook)
+		}
 		if err != nil && strings.Contains(err.Error(), "secret@") {
 			t.Errorf("a password is shown: %v", err)
 		}
@@ -110,12 +114,19 @@ func TestSettingsByHost(t *testing.T) {
 			case settings.CABundle != nil:
 				for i := range controller.Spec.EndpointConfigs {
 					if settings == &controller.Spec.EndpointConfigs[i].EndpointSettings {
-						got = "endpointConfigs[" + string(rune('0'+i)) + "]"
+						got = fmt.Sprintf("endpointConfigs[%d]", i)
 					}
 				}
 			}
 			if got != c.want {
 				t.Errorf("got %s, want %s", got, c.want)
+			}
+			// Configs that are there for nothing are told of.
+			for i := range controller.Spec.EndpointConfigs {
+				field := fmt.Sprintf("endpointConfigs[%d]", i)
+				if told := strings.Contains(h.log.String(), field); told == (got == field) {
+					t.Errorf("%s is told of as unused: %v", field, told)
+				}
 			}
 		})
 	}

@@ -45,6 +45,13 @@ type Hooks struct {
 
 var _ applier.Hooks = (*Hooks)(nil)
 
+// Validate refuses what [New] refuses for whatever client. The error names every
+// field that is at fault.
+func Validate(c *applier.CompositeController) error {
+	_, _, err := prepare(Options{Controller: c, Logger: slog.New(slog.DiscardHandler)})
+	return err
+}
+
 // New prepares to call the hooks of a controller. It reads nothing and calls
 // nobody yet. The error names every field that is at fault.
 func New(o Options) (*Hooks, error) {
@@ -54,16 +61,34 @@ func New(o Options) (*Hooks, error) {
 	if o.MaxResponseBytes <= 0 {
 		o.MaxResponseBytes = DefaultMaxResponseBytes
 	}
-	if o.Controller.Spec.Hooks == nil {
-		return nil, fmt.Errorf("CompositeController %s: spec.hooks: missing", o.Controller.Name)
-	}
 	o.Logger = o.Logger.With("controller", o.Controller.Name)
+	h, kept, err := prepare(o)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range h.connections {
+		if named := references(c.settings); o.Client == nil && len(named) > 0 {
+			return nil, fmt.Errorf("%s.%s: there is no API client to read %s with", c.field, named[0].field, named[0].object())
+		}
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	h.stop = stop
+	if cleanup := h.cleanup(); cleanup > 0 {
+		h.running.Go(func() { kept.sweepEvery(ctx, cleanup) })
+	}
+	return h, nil
+}
 
+// prepare makes hooks for which nothing runs yet.
+func prepare(o Options) (*Hooks, *answers, error) {
+	if o.Controller.Spec.Hooks == nil {
+		return nil, nil, fmt.Errorf("CompositeController %s: spec.hooks: missing", o.Controller.Name)
+	}
 	h := &Hooks{}
 	kept := newAnswers(maxAnswerBytes)
 	connections, err := connect(o)
 	faults := []error{err}
-	prepare := func(name string, from *applier.Hook) *hook {
+	add := func(name string, from *applier.Hook) *hook {
 		if from == nil {
 			return nil
 		}
@@ -71,20 +96,12 @@ func New(o Options) (*Hooks, error) {
 		faults = append(faults, err)
 		return hook
 	}
-	h.sync = prepare("sync", o.Controller.Spec.Hooks.Sync)
-	h.finalize = prepare("finalize", o.Controller.Spec.Hooks.Finalize)
-	h.customize = prepare("customize", o.Controller.Spec.Hooks.Customize)
-	if err := errors.Join(faults...); err != nil {
-		return nil, err
-	}
+	h.sync = add("sync", o.Controller.Spec.Hooks.Sync)
+	h.finalize = add("finalize", o.Controller.Spec.Hooks.Finalize)
+	h.customize = add("customize", o.Controller.Spec.Hooks.Customize)
 	h.connections = connections.all
-
-	ctx, stop := context.WithCancel(context.Background())
-	h.stop = stop
-	if cleanup := h.cleanup(); cleanup > 0 {
-		h.running.Go(func() { kept.sweepEvery(ctx, cleanup) })
-	}
-	return h, nil
+	connections.noteUnused()
+	return h, kept, errors.Join(faults...)
 }
 
 // Close gives back what is held: idle connections and kept answers. It must not
