@@ -4,11 +4,13 @@ package applier_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -19,9 +21,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
-
-	"rtj.dev/rtj/metacontroller/applier"
-	"rtj.dev/rtj/metacontroller/webhook"
 )
 
 const exampleDir = "../../examples/static-site"
@@ -29,51 +28,64 @@ const exampleDir = "../../examples/static-site"
 var (
 	sites       = schema.GroupVersionResource{Group: "example.dev", Version: "v1", Resource: "staticsites"}
 	deployments = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
+	// eventsResource are the events that kubectl describe shows.
+	eventsResource = schema.GroupVersionResource{Group: "events.k8s.io", Version: "v1", Resource: "events"}
 )
 
-// pythonHook starts the example's hook and returns where it listens.
-func pythonHook(t *testing.T) string {
+// python is the example's hook.
+type python struct {
+	t       *testing.T
+	address string
+	cmd     *exec.Cmd
+}
+
+// pythonHook starts the hook at a free port, or at the port of address.
+func pythonHook(t *testing.T, address ...string) *python {
 	t.Helper()
-	python, err := exec.LookPath("python3")
+	interpreter, err := exec.LookPath("python3")
 	if err != nil {
 		t.Skip("no python3")
 	}
-	cmd := exec.Command(python, filepath.Join(exampleDir, "hook.py"), "--listen", "127.0.0.1:0")
-	cmd.Stderr = io.Discard // a line a request
-	out, err := cmd.StdoutPipe()
+	listen := "127.0.0.1:0"
+	for _, a := range address {
+		listen = strings.TrimPrefix(a, "http://")
+	}
+	p := &python{t: t, cmd: exec.Command(interpreter, filepath.Join(exampleDir, "hook.py"), "--listen", listen)}
+	p.cmd.Stderr = io.Discard // a line a request
+	out, err := p.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Start(); err != nil {
+	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		if err := cmd.Wait(); err != nil {
-			t.Errorf("the hook, told to end: %v", err)
-		}
-	})
+	t.Cleanup(p.stop)
 	line, err := bufio.NewReader(out).ReadString('\n')
-	_, address, found := strings.Cut(strings.TrimSpace(line), " at ")
-	if err != nil || !found {
+	var found bool
+	if _, p.address, found = strings.Cut(strings.TrimSpace(line), " at "); err != nil || !found {
 		t.Fatalf("the hook says %q, %v", line, err)
 	}
-	return address
+	return p
 }
 
-func exampleFile(t *testing.T, name string) []byte {
+func (p *python) stop() {
+	if p.cmd.ProcessState != nil {
+		return
+	}
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	if err := p.cmd.Wait(); err != nil {
+		p.t.Errorf("the hook, told to end: %v", err)
+	}
+}
+
+func exampleObject(t *testing.T, name string) *unstructured.Unstructured {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(exampleDir, name))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return text
-}
-
-func exampleObject(t *testing.T, name string) *unstructured.Unstructured {
-	t.Helper()
 	o := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal(exampleFile(t, name), &o.Object); err != nil {
+	if err := yaml.Unmarshal(text, &o.Object); err != nil {
 		t.Fatal(err)
 	}
 	return o
@@ -93,27 +105,45 @@ func installExample(t *testing.T) {
 	})
 }
 
-// The example, with its real Python process: a site, an edit, a repair, bad input,
-// and the deletion in order.
+// rtjApply builds rtj and runs the example's controller with it, with the hook at
+// address.
+func (w *world) rtjApply(address string) {
+	w.t.Helper()
+	dir := w.t.TempDir()
+	build := exec.Command("go", "build", "-buildvcs=false", "-o", filepath.Join(dir, "rtj"), ".")
+	build.Dir = "../.."
+	if out, err := build.CombinedOutput(); err != nil {
+		w.t.Fatalf("%v\n%s", err, out)
+	}
+	text, err := os.ReadFile(filepath.Join(exampleDir, "controller.yaml"))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	text = bytes.ReplaceAll(text, []byte("http://127.0.0.1:8090"), []byte(address))
+	file := filepath.Join(dir, "controller.yaml")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+	cmd := exec.Command(filepath.Join(dir, "rtj"), "apply", "-f", file, "--kubeconfig", server.kubeconfig)
+	cmd.Stderr = w.logs
+	if err := cmd.Start(); err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		if err := cmd.Wait(); err != nil {
+			w.t.Errorf("rtj apply, told to end: %v", err)
+		}
+	})
+}
+
+// The example as its README runs it, with its Python process and rtj apply: a site,
+// an edit, a repair, bad input, a hook that fails, and the deletion in order.
 func TestExampleStaticSite(t *testing.T) {
 	w := newWorld(t)
-	address := pythonHook(t)
 	installExample(t)
-	w.eventually("the kind is served", func() bool {
-		_, err := server.client.Resource(sites).List(t.Context(), metav1.ListOptions{})
-		return err == nil
-	})
-	text := strings.ReplaceAll(string(exampleFile(t, "controller.yaml")), "http://127.0.0.1:8090", address)
-	controllers, err := applier.Parse([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	hooks, err := webhook.New(webhook.Options{Controller: controllers[0], Logger: w.logger()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(hooks.Close)
-	w.runWith(controllers[0], hooks)
+	hook := pythonHook(t)
+	w.rtjApply(hook.address)
 
 	site := exampleObject(t, "site.yaml")
 	site.SetNamespace(w.namespace)
@@ -141,10 +171,29 @@ func TestExampleStaticSite(t *testing.T) {
 	w.eventually("the Service is repaired", func() bool {
 		return field(w.get(services, "hello"), "spec", "selector", "staticsites.example.dev/site") == "hello"
 	})
-	_, err = server.client.Resource(sites).Namespace(w.namespace).Create(t.Context(), badSite(w.namespace), metav1.CreateOptions{})
+	_, err := server.client.Resource(sites).Namespace(w.namespace).Create(t.Context(), badSite(w.namespace), metav1.CreateOptions{})
 	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "a name has letters, digits, dash, dot and underscore only") {
 		t.Errorf("a page that no ConfigMap can hold: %v", err)
 	}
+
+	// While the hook is away nothing changes, and whoever looks at the site is told.
+	hook.stop()
+	w.patch(sites, "hello", `{"spec":{"replicas":2}}`)
+	w.eventually("the site has an event", func() bool {
+		events, err := server.client.Resource(eventsResource).Namespace(w.namespace).List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return slices.ContainsFunc(events.Items, func(e unstructured.Unstructured) bool {
+			return field(&e, "regarding", "name") == "hello" && field(&e, "type") == "Warning" && field(&e, "reason") == "SyncError" &&
+				strings.Contains(field(&e, "note"), "sync hook: POST "+hook.address+"/sync: dial tcp "+strings.TrimPrefix(hook.address, "http://")+": connect: connection refused")
+		})
+	})
+	if got := field(w.get(deployments, "hello"), "spec", "replicas"); got != "3" {
+		t.Errorf("without a hook there are %s replicas", got)
+	}
+	pythonHook(t, hook.address)
+	w.eventually("the hook is asked again", func() bool { return field(w.get(deployments, "hello"), "spec", "replicas") == "2" })
 
 	// Held by someone, the Service holds up the rest.
 	w.patch(services, "hello", `{"metadata":{"finalizers":["example.dev/hold"]}}`)

@@ -29,6 +29,8 @@ import (
 var server struct {
 	config *rest.Config
 	client dynamic.Interface
+	// kubeconfig is the path of the administrator's.
+	kubeconfig string
 }
 
 func TestMain(m *testing.M) {
@@ -43,7 +45,7 @@ func TestMain(m *testing.M) {
 				fmt.Fprintln(os.Stderr, err)
 			}
 		}()
-		server.config = rest.CopyConfig(c.RESTConfig)
+		server.config, server.kubeconfig = rest.CopyConfig(c.RESTConfig), c.Kubeconfig
 		server.config.QPS = -1
 		if server.client, err = dynamic.NewForConfig(server.config); err == nil {
 			err = createKinds()

@@ -62,7 +62,8 @@ func TestStatement06OnlyStatus200Succeeds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			x := newWire(t)
+			x, told := newWire(t), &eventLog{}
+			x.events = told
 			x.answers(answer)
 			limit := 10 * time.Second
 			if name == "hangs" {
@@ -73,6 +74,13 @@ func TestStatement06OnlyStatus200Succeeds(t *testing.T) {
 			x.eventually("it is tried again and again", func() bool { return len(x.retries()) >= 4 })
 			if p := x.get(trains, "p"); p.Object["status"] != nil || x.get(configMaps, "a") != nil {
 				t.Errorf("something was applied: status %v", p.Object["status"])
+			}
+			reason := "SyncError"
+			if name == "garbage" {
+				reason = "ResponseRefused"
+			}
+			if !told.has("p Warning "+reason, "sync hook: POST "+x.url+"/sync: ") {
+				t.Errorf("events: %q", told.seen)
 			}
 			// Each delay is twice the one before, and up to a fifth more.
 			for i, delay := range x.retries() {
