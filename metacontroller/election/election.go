@@ -10,7 +10,6 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
@@ -257,54 +256,4 @@ func (e *Election) watch(ctx context.Context, given chan<- struct{}) {
 		case <-time.After(e.options.RetryPeriod):
 		}
 	}
-}
-
-// lock tells the fence of every renewal, and remembers what goes wrong.
-type lock struct {
-	resourcelock.Interface
-	election *Election
-}
-
-func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
-	record, raw, err := l.Interface.Get(ctx)
-	l.note(&l.election.read, "read", err, apierrors.IsNotFound)
-	if err == nil && record.HolderIdentity != l.Identity() {
-		l.election.fence.Revoke()
-	}
-	l.election.taken.Store(err == nil && record.HolderIdentity != "" && record.HolderIdentity != l.Identity())
-	return record, raw, err
-}
-
-func (l *lock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	sent := time.Now()
-	err := l.Interface.Create(ctx, record)
-	l.note(&l.election.write, "created", err, apierrors.IsAlreadyExists)
-	if err == nil {
-		l.election.fence.Renewed(sent)
-	}
-	return err
-}
-
-func (l *lock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	gives := record.HolderIdentity != l.Identity()
-	if gives {
-		l.election.fence.Close()
-	}
-	sent := time.Now()
-	err := l.Interface.Update(ctx, record)
-	l.note(&l.election.write, "updated", err, apierrors.IsConflict)
-	if err == nil && !gives {
-		l.election.fence.Renewed(sent)
-	}
-	return err
-}
-
-// note remembers an error, unless it is one that is to be expected.
-func (l *lock) note(into *atomic.Pointer[error], done string, err error, expected func(error) bool) {
-	if err == nil || expected(err) {
-		into.Store(nil)
-		return
-	}
-	err = fmt.Errorf("lease %s cannot be %s: %w", l.Describe(), done, err)
-	into.Store(&err)
 }

@@ -195,6 +195,7 @@ func (r *Recorder) write(event *corev1.Event) {
 		r.results.WithLabelValues("gathered").Inc()
 		return
 	}
+	var answered apierrors.APIStatus
 	for try := 1; ; try++ {
 		var written *corev1.Event
 		if written, err = r.send(result); err == nil {
@@ -202,8 +203,7 @@ func (r *Recorder) write(event *corev1.Event) {
 			r.results.WithLabelValues("written").Inc()
 			return
 		}
-		var answered apierrors.APIStatus
-		if try == eventTries || errors.As(err, &answered) {
+		if errors.As(err, &answered) || try == eventTries {
 			break
 		}
 		select {
@@ -212,10 +212,13 @@ func (r *Recorder) write(event *corev1.Event) {
 		}
 	}
 	r.results.WithLabelValues("failed").Inc()
-	// Nothing can be written to a namespace that is being deleted.
-	if !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-		r.logger.Warn("event not written", "namespace", event.InvolvedObject.Namespace, "name", event.InvolvedObject.Name, "reason", event.Reason, "error", err)
+	// An API server that cannot be reached is in the log often enough, and nothing
+	// can be written to a namespace that is being deleted.
+	level := slog.LevelDebug
+	if answered != nil && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		level = slog.LevelWarn
 	}
+	r.logger.Log(context.Background(), level, "event not written", "namespace", event.InvolvedObject.Namespace, "name", event.InvolvedObject.Name, "reason", event.Reason, "error", err)
 }
 
 func (r *Recorder) send(result *record.EventCorrelateResult) (*corev1.Event, error) {

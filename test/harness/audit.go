@@ -54,15 +54,27 @@ func (n *Namespace) AllWrites(from, to time.Time) ([]Write, error) {
 }
 
 func (n *Namespace) writesOf(from, to time.Time, users ...string) ([]Write, error) {
-	files, err := filepath.Glob(strings.TrimSuffix(n.AuditLog, ".log") + "*.log")
+	return n.writes(func(e *auditEvent) bool {
+		return slices.Contains(users, e.User.Username) && e.ObjectRef.Namespace == n.Name &&
+			!e.RequestReceivedTimestamp.Before(from) && e.RequestReceivedTimestamp.Before(to)
+	})
+}
+
+// WritesBy are what one process wrote, that has a text in its user agent, in all
+// namespaces.
+func (c *Cluster) WritesBy(agent string) ([]Write, error) {
+	return c.writes(func(e *auditEvent) bool { return strings.Contains(e.UserAgent, agent) })
+}
+
+func (c *Cluster) writes(which func(*auditEvent) bool) ([]Write, error) {
+	files, err := filepath.Glob(strings.TrimSuffix(c.AuditLog, ".log") + "*.log")
 	if err != nil {
 		return nil, err
 	}
 	var all []Write
 	for _, file := range files {
 		if err := readAudit(file, func(e *auditEvent) {
-			if !slices.Contains(users, e.User.Username) || e.ObjectRef.Namespace != n.Name || strings.Contains(e.RequestURI, "dryRun=") ||
-				e.RequestReceivedTimestamp.Before(from) || !e.RequestReceivedTimestamp.Before(to) ||
+			if strings.Contains(e.RequestURI, "dryRun=") || !which(e) ||
 				!slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, e.Verb) {
 				return
 			}
@@ -101,6 +113,7 @@ func (c *Cluster) Requests(from, to time.Time) (map[string]int, error) {
 type auditEvent struct {
 	Verb       string `json:"verb"`
 	RequestURI string `json:"requestURI"`
+	UserAgent  string `json:"userAgent"`
 	User       struct {
 		Username string `json:"username"`
 	} `json:"user"`

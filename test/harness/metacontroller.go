@@ -93,11 +93,9 @@ func (m *Metacontroller) start(ctx context.Context, at Endpoint) error {
 	if err != nil {
 		return err
 	}
-	rtj := filepath.Join(c.Dir, "bin", "rtj")
-	build := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", rtj, ".")
-	build.Dir, build.Env = c.Options.Root, append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("build rtj: %w\n%s", err, out)
+	rtj, err := c.buildRTJ(ctx)
+	if err != nil {
+		return err
 	}
 	kubeconfig, err := c.accountKubeconfig(ctx, rtjNamespace, hooksAccount, at)
 	if err != nil {

@@ -21,6 +21,17 @@ type process struct {
 // clusterEnv marks processes as the cluster's, which ends them all when it goes.
 const clusterEnv = "RTJ_CLUSTER_ID"
 
+// buildRTJ builds the program from the checkout and returns where it is.
+func (c *Cluster) buildRTJ(ctx context.Context) (string, error) {
+	path := filepath.Join(c.Dir, "bin", "rtj")
+	build := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", path, ".")
+	build.Dir, build.Env = c.Options.Root, append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build rtj: %w\n%s", err, out)
+	}
+	return path, nil
+}
+
 // startProcess starts a program whose output goes to the log of a name.
 func (c *Cluster) startProcess(name string, env []string, path string, args ...string) (*process, error) {
 	log, err := os.OpenFile(filepath.Join(c.Dir, "logs", name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)

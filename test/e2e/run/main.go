@@ -25,7 +25,7 @@ const (
 
 // packages have end-to-end tests of this module. The first one is what a suite
 // is chosen from.
-var packages = []string{"./test/e2e", "./test/e2e/api", "./test/cluster", "./metacontroller/applier"}
+var packages = []string{"./test/e2e", "./test/e2e/api", "./test/cluster", "./metacontroller/applier", "./metacontroller/election", "./metacontroller/manager"}
 
 func main() {
 	suite := flag.String("suite", "", "regular expression of test names; empty: all")
