@@ -25,7 +25,8 @@ import (
 // wire is a world whose hooks are reached over HTTP, and what was sent to them.
 type wire struct {
 	*world
-	url string
+	url    string
+	server *httptest.Server
 
 	mu     sync.Mutex
 	sent   []sent
@@ -41,9 +42,14 @@ type sent struct {
 // newWire makes a world whose hooks answer with {} until they are told otherwise.
 func newWire(t *testing.T) *wire {
 	t.Helper()
+	return newWireOn(t, httptest.NewServer)
+}
+
+func newWireOn(t *testing.T, listen func(http.Handler) *httptest.Server) *wire {
+	t.Helper()
 	x := &wire{world: newWorld(t)}
 	x.answers(saying(`{}`))
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	x.server = listen(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			t.Error(err)
@@ -56,8 +62,8 @@ func newWire(t *testing.T) *wire {
 		r.Body = io.NopCloser(strings.NewReader(string(body)))
 		answer(w, r)
 	}))
-	t.Cleanup(s.Close)
-	x.url = s.URL
+	t.Cleanup(x.server.Close)
+	x.url = x.server.URL
 	return x
 }
 

@@ -11,9 +11,8 @@ import (
 const (
 	// maxExcerpt is how much of a body an error shows, in bytes.
 	maxExcerpt = 512
-	// maxErrorText bounds other parts of an error, in bytes. They may repeat what
-	// the hook sent.
-	maxErrorText = 1024
+	// maxErrorText bounds an error as a whole, in bytes.
+	maxErrorText = 3000
 
 	redacted = "[redacted]"
 )

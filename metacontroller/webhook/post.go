@@ -51,7 +51,11 @@ func post[Response any](ctx context.Context, h *hook, parent identity, body []by
 		response, err = strict(got.body)
 	}
 	if err != nil {
-		return nil, h.failed(access, applier.CauseAnswer, "answer not understood: %v", err)
+		what := excerptOf([]byte(err.Error()), maxExcerpt, h.hides(access))
+		if begins := excerptOf(got.body, maxExcerpt, h.hides(access)); begins != "" {
+			what += "; it begins: " + begins
+		}
+		return nil, h.failed(access, applier.CauseAnswer, "answer not understood: %s", what)
 	}
 	switch {
 	case h.kept == nil || parent.UID == "" || got == kept:

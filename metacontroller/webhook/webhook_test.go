@@ -268,7 +268,7 @@ func TestHowStrictlyAnswersAreRead(t *testing.T) {
 					if want != "" && !strings.Contains(h.log.String(), strings.ReplaceAll(want, `"`, `\"`)) {
 						t.Errorf("what was passed over is not logged: %s", want)
 					}
-				case err == nil || !strings.HasSuffix(err.Error(), want):
+				case err == nil || !strings.HasSuffix(err.Error(), want+"; it begins: "+what):
 					t.Errorf("%s\ngot  %v\nwant ... %s", what, err, want)
 				}
 			}
@@ -302,8 +302,15 @@ func TestAnswersThatAreAlwaysRefused(t *testing.T) {
 		} {
 			body = what
 			_, err := h.Sync(t.Context(), request())
-			if full := "POST " + server.URL + ": answer not understood: "; err == nil || !strings.HasPrefix(err.Error(), full) || !strings.HasSuffix(err.Error(), want) {
-				t.Errorf("%s: %.100s\ngot  %v\nwant %s%s", mode, what, err, full, want)
+			full := "POST " + server.URL + ": answer not understood: " + want
+			if what != "" {
+				full += "; it begins: " + what[:min(len(what), 512)]
+			}
+			if len(what) > 512 {
+				full += " ..."
+			}
+			if err == nil || err.Error() != full || causeOf(t, err) != applier.CauseAnswer {
+				t.Errorf("%s: %.100s\ngot  %v\nwant %s", mode, what, err, full)
 			}
 		}
 		for _, what := range []string{``, `null`, `[]`, `{"relatedResources":{}}`, `{"error":"x"}`, `{"relatedResources":[{"resource":"pods"}]}`, `{"relatedResources":[null]}`} {
