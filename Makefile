@@ -24,11 +24,11 @@ test: venv $(S3SERVER) ## everything that needs no cluster
 build: ## the rtj binary, in bin/
 	go build -trimpath -ldflags "-s -w" -o bin/rtj .
 
-dev-up: venv ## the local cluster; CLUSTER=existing installs into the current context
+dev-up: venv ## the local cluster, NODE=process|kubelet; CLUSTER=existing installs into the current context
 ifeq ($(CLUSTER),existing)
 	$(DEV) up --existing
 else
-	$(DEV) up --operator --nodes fake,process
+	$(DEV) up --operator --nodes fake,$(NODE)
 endif
 
 dev-example: ## examples/numpy with a queue and keys on the running local cluster

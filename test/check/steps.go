@@ -15,6 +15,7 @@ var steps = []step{
 	lint("go vet", ".", "go", "vet", "./..."),
 	lint("go vet, with the end-to-end suites", ".", "go", "vet", "-tags", "e2e", "./..."),
 	lint("go vet of the process node", "test/node", "go", "vet", "./..."),
+	lint("go vet of the kubelet node", "test/kubeletnode", "go", "vet", "./..."),
 	lint("go vet of the CRD's tests", "test/crd", "go", "vet", "./..."),
 	lint("go vet of the generator", "test/tools", "go", "vet", "./..."),
 	lint("staticcheck", ".", "sh", "-c", "go build -C test/tools -o ../../bin/staticcheck honnef.co/go/tools/cmd/staticcheck && bin/staticcheck ./... && bin/staticcheck -tags e2e ./test/..."),
@@ -26,5 +27,6 @@ var steps = []step{
 	goTest("Go: CRD schema and rules", "test/crd"),
 	goTest("Go: generator of CRD and deepcopy", "test/tools"),
 	goTest("Go: process node", "test/node"),
+	goTest("Go: kubelet node", "test/kubeletnode"),
 	{group: "sdk", name: "SDK", dir: "sdk/python", argv: []string{"../../.venv/bin/python", "-m", "pytest", "-n", "2"}, count: countPytest},
 }

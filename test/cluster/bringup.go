@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -57,6 +58,9 @@ func (c *Cluster) bringUp(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := c.stopOutdated(c.controllerManager()); err != nil {
+		return err
+	}
 	if err := run(c.controllerManager(), c.scheduler()); err != nil {
 		return err
 	}
@@ -100,6 +104,11 @@ func (c *Cluster) bringUp(ctx context.Context) error {
 			return err
 		}
 	}
+	if c.Options.KubeletNode {
+		if err := c.bringUpKubeletNode(ctx, run); err != nil {
+			return err
+		}
+	}
 	if err := c.waitNodes(ctx); err != nil {
 		return err
 	}
@@ -140,8 +149,24 @@ func (c *Cluster) prepare(ctx context.Context, comp component) error {
 		return c.buildOperator(ctx)
 	case strings.HasPrefix(comp.name, processNodePrefix):
 		return c.prepareProcessNode(ctx, comp.name)
+	case isKubeletNode(comp.name):
+		return c.prepareKubeletNode(ctx, comp.name)
 	}
 	return nil
+}
+
+// stopOutdated ends a component that runs with other arguments than it is to
+// have, because nodes of another kind were added.
+func (c *Cluster) stopOutdated(comp component) error {
+	r, err := c.table().Get(comp.name)
+	if err != nil || !r.Alive() {
+		return nil
+	}
+	spec, err := comp.spec()
+	if err != nil || slices.Equal(r.Args[1:], spec.Args) {
+		return err
+	}
+	return c.table().Stop(comp.name, comp.grace)
 }
 
 func (c *Cluster) auditPolicyFile() string { return c.path("config", "audit-policy.yaml") }

@@ -47,7 +47,12 @@ func Start(ctx context.Context, opts Options) (*Cluster, error) {
 	if err := privatefs.Probe(); err != nil {
 		return nil, err
 	}
-	programs, err := build.All(ctx, opts.Root, cache, opts.Progress)
+	if opts.KubeletNode {
+		if err := problems(ProbeKubeletNode()); err != nil {
+			return nil, fmt.Errorf("a kubelet node cannot run here: %w", err)
+		}
+	}
+	programs, err := build.All(ctx, opts.Root, cache, build.Wanted{KubeletNode: opts.KubeletNode}, opts.Progress)
 	if err != nil {
 		return nil, err
 	}
@@ -245,6 +250,9 @@ func (c *Cluster) components() []component {
 	all := []component{c.keeper(), c.etcd(), c.s3(), c.apiServer(), c.controllerManager(), c.scheduler(), c.kueue(), c.jobset(), c.kwok()}
 	for i := range c.Options.ProcessNodes {
 		all = append(all, c.processNode(i))
+	}
+	if c.Options.KubeletNode {
+		all = append(all, c.kubeletNode()...)
 	}
 	if c.Options.Operator {
 		all = append(all, c.operator())

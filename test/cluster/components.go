@@ -106,8 +106,7 @@ func (c *Cluster) controllerManager() component {
 			"--tls-cert-file="+c.pki("loopback.crt"), "--tls-private-key-file="+c.pki("loopback.key"),
 			"--service-account-private-key-file="+c.pki("service-accounts.key"),
 			"--root-ca-file="+c.ClusterCA, "--use-service-account-credentials=true",
-			// The three endpoint controllers would refuse loopback addresses.
-			"--controllers=*,-endpoints-controller,-endpointslice-controller,-endpointslice-mirroring-controller",
+			"--controllers="+c.controllers(),
 			"--node-monitor-period=2s", "--node-monitor-grace-period="+c.Options.NodeMonitorGracePeriod.String(),
 			// A cluster of a few nodes counts as sick when one is lost, and
 			// evictions would stop: the tests lose nodes on purpose.
@@ -116,6 +115,15 @@ func (c *Cluster) controllerManager() component {
 			"--concurrent-job-syncs=20", "--profiling=false"),
 		ready: c.answers(fmt.Sprintf("https://127.0.0.1:%d/healthz", port), ""),
 	}
+}
+
+// controllers: the three of endpoints would refuse the loopback addresses of
+// process nodes' pods. A kubelet's pods have others, and find each other by them.
+func (c *Cluster) controllers() string {
+	if c.Options.KubeletNode {
+		return "*"
+	}
+	return "*,-endpoints-controller,-endpointslice-controller,-endpointslice-mirroring-controller"
 }
 
 func (c *Cluster) scheduler() component {

@@ -38,6 +38,9 @@ func Down(ctx context.Context, dir string, keepLogs bool) error {
 	if err := info.table().KillAll(); err != nil {
 		return errors.Join(stopErr, err)
 	}
+	if err := cleanKubeletNode(info); err != nil {
+		return errors.Join(stopErr, err)
+	}
 	if err := unmountBelow(dir); err != nil {
 		return err
 	}

@@ -23,16 +23,24 @@ const (
 //go:embed manifests/example.yaml
 var exampleManifests []byte
 
-// Example makes a namespace with a queue for process nodes and the keys of the
+// Example makes a namespace with a queue for the nodes that train and the keys of the
 // store, and applies examples/numpy there. It may be called again: the job stays
 // as it is unless examples/numpy/rtj.yaml has changed. It returns the job.
 func (c *Cluster) Example(ctx context.Context) (*unstructured.Unstructured, error) {
-	if c.Options.ProcessNodes == 0 || !c.Options.Operator {
-		return nil, errors.New("the example needs a process node and the operator: `make dev-up` adds what is missing")
+	kind := c.Options.TrainingKind()
+	if kind == "" || !c.Options.Operator {
+		return nil, errors.New("the example needs a process or kubelet node and the operator: `make dev-up` adds what is missing")
 	}
 	objects, err := manifest.Parse(exampleManifests)
 	if err != nil {
 		return nil, err
+	}
+	for _, u := range objects {
+		if u.GetKind() == "ResourceFlavor" {
+			if err := unstructured.SetNestedField(u.Object, kind, "spec", "nodeLabels", NodeKindLabel); err != nil {
+				return nil, err
+			}
+		}
 	}
 	job, err := c.exampleJob()
 	if err != nil {

@@ -17,9 +17,21 @@ import (
 	"rtj.dev/rtj/test/cluster/internal/proc"
 )
 
-// NodeKindLabel is on every node of a cluster, with value "fake" or "process",
-// so that a ResourceFlavor can choose.
+// NodeKindLabel is on every node of a cluster, with value "fake", "process" or
+// "kubelet", so that a ResourceFlavor can choose.
 const NodeKindLabel = "node.rtj.dev/kind"
+
+// TrainingKind is the kind of the nodes that run what pods say: "process" where
+// there are process nodes, else "kubelet"; empty where there are neither.
+func (o Options) TrainingKind() string {
+	switch {
+	case o.ProcessNodes > 0:
+		return "process"
+	case o.KubeletNode:
+		return "kubelet"
+	}
+	return ""
+}
 
 // kwokAnnotation marks the nodes that KWOK plays.
 const kwokAnnotation = "kwok.x-k8s.io/node"
@@ -148,6 +160,9 @@ func (c *Cluster) nodeNames() []string {
 	}
 	for i := range c.Options.ProcessNodes {
 		names = append(names, ProcessNodeName(i))
+	}
+	if c.Options.KubeletNode {
+		names = append(names, KubeletNodeName)
 	}
 	return names
 }

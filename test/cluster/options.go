@@ -33,8 +33,11 @@ type Options struct {
 	FakeNodes int `json:"fakeNodes"`
 	// ProcessNodes is how many nodes run pods as processes of this machine.
 	ProcessNodes int `json:"processNodes"`
-	// NodeImages are the environments of process nodes, each NAME=DIR. Default:
-	// python=.venv of the checkout, if that is there.
+	// KubeletNode adds a node with a real kubelet and containerd, which needs
+	// root and Debian's packages (see [ProbeKubeletNode]).
+	KubeletNode bool `json:"kubeletNode,omitempty"`
+	// NodeImages are the environments of process and kubelet nodes, each
+	// NAME=DIR. Default: python=.venv of the checkout, if that is there.
 	NodeImages []string `json:"nodeImages,omitempty"`
 	// NodeArgs are further arguments of the process nodes.
 	NodeArgs []string `json:"nodeArgs,omitempty"`
@@ -92,7 +95,7 @@ func (o *Options) complete() error {
 	if o.KueueFrameworks == nil {
 		o.KueueFrameworks = []string{FrameworkJob, FrameworkJobSet}
 	}
-	if venv := filepath.Join(o.Root, ".venv"); o.ProcessNodes > 0 && o.NodeImages == nil {
+	if venv := filepath.Join(o.Root, ".venv"); (o.ProcessNodes > 0 || o.KubeletNode) && o.NodeImages == nil {
 		if _, err := os.Stat(filepath.Join(venv, "bin", "python")); err == nil {
 			o.NodeImages = []string{"python=" + venv}
 		}
@@ -148,6 +151,7 @@ func (o *Options) extends(old Options) error {
 	note("pod eviction delay", o.PodEvictionDelay == old.PodEvictionDelay)
 	note("fewer fake nodes", o.FakeNodes >= old.FakeNodes)
 	note("fewer process nodes", o.ProcessNodes >= old.ProcessNodes)
+	note("no kubelet node", o.KubeletNode || !old.KubeletNode)
 	if len(differ) == 0 {
 		return nil
 	}

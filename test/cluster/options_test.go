@@ -49,9 +49,12 @@ func TestARunningClusterCanOnlyGrow(t *testing.T) {
 		t.Errorf("the same options: %v", err)
 	}
 	grown := base()
-	grown.FakeNodes, grown.ProcessNodes, grown.Operator = 3, 2, true
+	grown.FakeNodes, grown.ProcessNodes, grown.Operator, grown.KubeletNode = 3, 2, true, true
 	if err := grown.extends(old); err != nil {
 		t.Errorf("more nodes and the operator: %v", err)
+	}
+	if err := same.extends(grown); err == nil || !strings.Contains(err.Error(), "no kubelet node") {
+		t.Errorf("a kubelet node that is to go: %v", err)
 	}
 	for want, change := range map[string]func(*Options){
 		"fewer fake nodes":          func(o *Options) { o.FakeNodes = 1 },

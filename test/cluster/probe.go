@@ -118,9 +118,9 @@ func availableMemory() (int64, error) {
 	return 0, fmt.Errorf("no MemAvailable in /proc/meminfo")
 }
 
-// BuildPrograms builds the programs of the cluster, and returns the folder
-// that holds kubectl.
-func BuildPrograms(ctx context.Context, progress io.Writer) (string, error) {
+// BuildPrograms builds the programs of the cluster, with those of a kubelet node
+// if they are wanted, and returns the folder that holds kubectl.
+func BuildPrograms(ctx context.Context, kubeletNode bool, progress io.Writer) (string, error) {
 	root, err := FindRoot()
 	if err != nil {
 		return "", err
@@ -129,6 +129,6 @@ func BuildPrograms(ctx context.Context, progress io.Writer) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	programs, err := build.All(ctx, root, cache, progress)
+	programs, err := build.All(ctx, root, cache, build.Wanted{KubeletNode: kubeletNode}, progress)
 	return programs.BinDir, err
 }

@@ -191,6 +191,7 @@ func ports(s slot.Slot) map[string]int {
 		"etcd", "etcd-peer", "kube-apiserver", "kube-controller-manager", "kube-scheduler",
 		"kueue-health", "kueue-metrics", "kueue-webhook", "jobset-health", "jobset-webhook",
 		"kwok", "s3", "operator-hooks", "operator-health", "operator-metrics", "operator-webhook",
+		Kubelet, CoreDNS,
 	}
 	all := map[string]int{}
 	for i, name := range names {

@@ -92,6 +92,7 @@ func passedOver(job *v1beta1.ResumableTrainingJob, id string) string {
 // committed is lost.
 func TestStoreUnreachable(t *testing.T) {
 	t.Parallel()
+	needsProcessNodes(t)
 	s := newScene(t, 2)
 	cable, err := s.CableToStore()
 	s.must(err)

@@ -25,6 +25,8 @@ const (
 	envCluster = "E2E_CLUSTER"
 	// envKeep leaves the namespaces of failed tests and a new cluster as they are.
 	envKeep = "E2E_KEEP"
+	// envNode is the kind of the nodes that train: process, the default, or kubelet.
+	envNode = "E2E_NODE"
 	// envRunner is who runs the hooks: embedded, the default, or metacontroller.
 	envRunner = "E2E_RUNNER"
 	// envMetacontroller is Metacontroller's binary. Tests of both runners need it too.
@@ -86,6 +88,9 @@ func start(ctx context.Context) error {
 		NodeMonitorGracePeriod: 30 * time.Second, PodEvictionDelay: 2 * time.Second,
 		Persistent: os.Getenv(envKeep) != "",
 	}
+	if os.Getenv(envNode) == "kubelet" {
+		options.ProcessNodes, options.NodeArgs, options.KubeletNode = 0, nil, true
+	}
 	var err error
 	if dir := os.Getenv(envCluster); dir != "" {
 		world, err = harness.Open(dir)
@@ -98,11 +103,14 @@ func start(ctx context.Context) error {
 	if problem := harness.PythonProblem(world.Options.Root); problem != "" {
 		return errors.New(problem)
 	}
-	if world.Options.ProcessNodes < processNodes {
-		return fmt.Errorf("the cluster has %d process nodes, %d are needed", world.Options.ProcessNodes, processNodes)
+	if n := world.Options.ProcessNodes; n < processNodes && world.Options.TrainingKind() != "kubelet" {
+		return fmt.Errorf("the cluster has %d process nodes, %d are needed", n, processNodes)
 	}
 	if err := startRunner(ctx); err != nil {
 		return err
+	}
+	if world.Options.TrainingKind() == "kubelet" {
+		return world.Pool(ctx, sharedPool, cluster.KubeletNodeName)
 	}
 	return errors.Join(
 		world.Pool(ctx, sharedPool, cluster.ProcessNodeName(0), cluster.ProcessNodeName(1)),

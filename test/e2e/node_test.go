@@ -22,6 +22,7 @@ import (
 // commit late is never resumed from.
 func TestNodeLostDuringADrain(t *testing.T) {
 	t.Parallel()
+	needsProcessNodes(t)
 	s := newSceneIn(t, harness.QueueOptions{GPUs: 2, Pool: lostPool})
 	lost, spare := cluster.ProcessNodeName(lostNode), cluster.ProcessNodeName(spareNode)
 	s.cordon(spare, true)
@@ -75,6 +76,16 @@ func TestNodeLostDuringADrain(t *testing.T) {
 		t.Errorf("the zombies' checkpoints are not reported: %+v", job.Status.Checkpoint.PassedOver)
 	}
 	s.resumed(job, 3)
+}
+
+// needsProcessNodes skips a test that loses a node or cuts what only processes of
+// this machine reach: there is one kubelet node, and its pods reach the S3
+// server's port and no other.
+func needsProcessNodes(t *testing.T) {
+	t.Helper()
+	if world.Options.TrainingKind() != "process" {
+		t.Skip("needs process nodes")
+	}
 }
 
 // zombiesCommit waits until attempt 1 has committed a step above the one that

@@ -10,13 +10,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"rtj.dev/rtj/test/cluster"
 )
 
 // Names of what every [Namespace] has.
 const (
 	QueueName  = "training"
 	SecretName = "checkpoint-store"
-	// GPU is what jobs ask for and queues hold: process nodes pretend to have some.
+	// GPU is what jobs ask for and queues hold: nodes pretend to have some.
 	GPU = "nvidia.com/gpu"
 	// Low and High are WorkloadPriorityClasses; High preempts Low.
 	Low  = "harness-low"
@@ -43,7 +45,7 @@ type Namespace struct {
 type QueueOptions struct {
 	// GPUs is the quota.
 	GPUs int
-	// Pool of nodes; empty: every process node.
+	// Pool of nodes; empty: every node that trains.
 	Pool string
 	// Fake has the jobs run on fake nodes instead.
 	Fake bool
@@ -61,13 +63,14 @@ func (c *Cluster) NewNamespace(ctx context.Context, name string, o QueueOptions)
 	if err := n.CreateSecret(ctx); err != nil {
 		return nil, err
 	}
-	labels := map[string]any{"node.rtj.dev/kind": "process"}
-	flavor := "process"
+	flavor := c.Options.TrainingKind()
 	if o.Fake {
-		labels["node.rtj.dev/kind"], flavor = "fake", "fake"
+		flavor = "fake"
 	}
+	labels := map[string]any{cluster.NodeKindLabel: flavor}
 	if o.Pool != "" {
-		labels[PoolLabel], flavor = o.Pool, "process-"+o.Pool
+		labels[PoolLabel] = o.Pool
+		flavor += "-" + o.Pool
 	}
 	for _, object := range []struct {
 		resource schema.GroupVersionResource

@@ -95,8 +95,20 @@ func smoke(ctx context.Context, args []string) error {
 	return nil
 }
 
-func probe(context.Context, []string) error {
+func probe(_ context.Context, args []string) error {
+	flags := flag.NewFlagSet("probe", flag.ContinueOnError)
+	node := flags.String("node", "process", "also what this kind of node needs: process or kubelet")
+	if err := parse(flags, args); err != nil {
+		return err
+	}
 	findings := cluster.Probe()
+	switch *node {
+	case "process":
+	case "kubelet":
+		findings = append(findings, cluster.ProbeKubeletNode()...)
+	default:
+		return fmt.Errorf("--node %q: must be process or kubelet", *node)
+	}
 	bad := false
 	for _, f := range findings {
 		mark := "ok  "
@@ -116,10 +128,11 @@ func probe(context.Context, []string) error {
 
 func buildPrograms(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("build", flag.ContinueOnError)
+	kubelet := flags.Bool("kubelet", false, "also those of a kubelet node")
 	if err := parse(flags, args); err != nil {
 		return err
 	}
-	where, err := cluster.BuildPrograms(ctx, os.Stdout)
+	where, err := cluster.BuildPrograms(ctx, *kubelet, os.Stdout)
 	if err != nil {
 		return err
 	}

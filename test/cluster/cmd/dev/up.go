@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -33,10 +34,10 @@ type upFlags struct {
 func (u *upFlags) add(flags *flag.FlagSet) {
 	u.kueueGates, u.jobsetGates = gatesFlag{}, gatesFlag{}
 	u.dir = dirFlag(flags)
-	flags.StringVar(&u.nodes, "nodes", "fake", "kinds of nodes, comma-separated: fake, process, none")
+	flags.StringVar(&u.nodes, "nodes", "fake", "kinds of nodes, comma-separated: fake, process, kubelet, none")
 	flags.IntVar(&u.fakeNodes, "fake-nodes", 4, "number of fake nodes; on a cluster that exists, at least so many")
 	flags.IntVar(&u.processNodes, "process-nodes", 1, "number of process nodes; on a cluster that exists, at least so many")
-	flags.Var(&u.images, "node-image", "NAME=DIR, an environment of process nodes (repeatable; default python=.venv)")
+	flags.Var(&u.images, "node-image", "NAME=DIR, an environment of process and kubelet nodes (repeatable; default python=.venv)")
 	flags.BoolVar(&u.operator, "operator", false, "also run the operator (rtj run)")
 	flags.Var(&u.operatorArgs, "operator-arg", "further argument of rtj run (repeatable)")
 	flags.StringVar(&u.frameworks, "kueue-frameworks", "", "Kueue integrations, comma-separated: batch/job, jobset.x-k8s.io/jobset, pod (default the first two)")
@@ -93,8 +94,8 @@ func (u *upFlags) options(stored *cluster.Options, given map[string]bool) (clust
 	want := map[string]bool{"fake": given["fake-nodes"], "process": given["process-nodes"]}
 	if stored == nil || given["nodes"] {
 		for kind := range strings.SplitSeq(u.nodes, ",") {
-			if kind != "fake" && kind != "process" && kind != "none" {
-				return opts, fmt.Errorf("--nodes %q: kinds are fake, process and none", u.nodes)
+			if !slices.Contains([]string{"fake", "process", "kubelet", "none"}, kind) {
+				return opts, fmt.Errorf("--nodes %q: kinds are fake, process, kubelet and none", u.nodes)
 			}
 			want[kind] = true
 		}
@@ -104,6 +105,9 @@ func (u *upFlags) options(stored *cluster.Options, given map[string]bool) (clust
 	}
 	if want["process"] {
 		opts.ProcessNodes = max(opts.ProcessNodes, u.processNodes)
+	}
+	if want["kubelet"] {
+		opts.KubeletNode = true
 	}
 	var err error
 	for name, set := range map[string]func(){

@@ -34,6 +34,8 @@ func TestFlagsBecomeOptions(t *testing.T) {
 		{"none", nil, []string{"--nodes=none"}, cluster.Options{}},
 		{"a new one with processes", nil, []string{"--nodes=process"}, cluster.Options{ProcessNodes: 1}},
 		{"both", nil, []string{"--nodes=fake,process", "--fake-nodes=2"}, cluster.Options{FakeNodes: 2, ProcessNodes: 1}},
+		{"a kubelet", nil, []string{"--nodes=fake,kubelet"}, cluster.Options{FakeNodes: 4, KubeletNode: true}},
+		{"a kubelet can be added", &exists, []string{"--nodes=kubelet"}, with(func(o *cluster.Options) { o.KubeletNode = true })},
 		{"a number says that kind too", nil, []string{"--process-nodes=3"}, cluster.Options{FakeNodes: 4, ProcessNodes: 3}},
 		{"nothing given changes nothing", &exists, nil, exists},
 		{"the operator can be added", &cluster.Options{FakeNodes: 1}, []string{"--operator"}, cluster.Options{FakeNodes: 1, Operator: true}},

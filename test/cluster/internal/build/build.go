@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	"rtj.dev/rtj/test/cluster/internal/slot"
@@ -28,6 +29,10 @@ type Result struct {
 	BinDir string `json:"binDir"`
 	// S3Dir holds the S3 server's.
 	S3Dir string `json:"s3Dir"`
+	// KubeletDir and CoreDNSDir hold what a kubelet node needs; empty if it was
+	// not asked for.
+	KubeletDir string `json:"kubeletDir,omitempty"`
+	CoreDNSDir string `json:"coreDNSDir,omitempty"`
 	// Manifests holds CRDs, RBAC, webhooks and stages, one folder a project.
 	Manifests string `json:"manifests"`
 	// Versions are those of the modules, by project name.
@@ -36,20 +41,35 @@ type Result struct {
 
 // Path is the path of a program by its name.
 func (r Result) Path(name string) string {
-	if name == "versitygw" {
+	switch name {
+	case "versitygw":
 		return filepath.Join(r.S3Dir, name)
+	case "kubelet":
+		return filepath.Join(r.KubeletDir, name)
+	case "coredns":
+		return filepath.Join(r.CoreDNSDir, name)
+	default:
+		return filepath.Join(r.BinDir, name)
 	}
-	return filepath.Join(r.BinDir, name)
+}
+
+// Wanted says which programs beside those that every cluster needs are built.
+type Wanted struct {
+	// KubeletNode is for the programs of a kubelet node.
+	KubeletNode bool
 }
 
 // All builds what is missing in cache from the checkout at root, and reports
 // progress. Two calls at once, in whatever processes, build once.
-func All(ctx context.Context, root, cache string, progress io.Writer) (Result, error) {
+func All(ctx context.Context, root, cache string, wanted Wanted, progress io.Writer) (Result, error) {
 	goVersion, err := goTool(ctx, root, "env", "GOVERSION")
 	if err != nil {
 		return Result{}, err
 	}
 	sets := []set{controlPlane(), s3Server()}
+	if wanted.KubeletNode {
+		sets = append(sets, kubelet(), coreDNS())
+	}
 	dirs := make([]string, len(sets))
 	result := Result{Versions: map[string]string{}}
 	var missing []task
@@ -69,6 +89,9 @@ func All(ctx context.Context, root, cache string, progress io.Writer) (Result, e
 		missing = append(missing, todo...)
 	}
 	result.BinDir, result.S3Dir = dirs[0], dirs[1]
+	if wanted.KubeletNode {
+		result.KubeletDir, result.CoreDNSDir = dirs[2], dirs[3]
+	}
 	result.Manifests = filepath.Join(dirs[0], "manifests")
 	if len(missing) == 0 {
 		return result, nil
@@ -105,7 +128,11 @@ func (s set) key(root, goVersion string) (string, error) {
 	for _, c := range s.copies {
 		fmt.Fprintln(h, c)
 	}
-	for _, name := range []string{"go.mod", "go.sum"} {
+	files := []string{"go.mod", "go.sum"}
+	if slices.ContainsFunc(s.programs, func(p program) bool { return p.pkg == "." }) {
+		files = append(files, "main.go")
+	}
+	for _, name := range files {
 		data, err := os.ReadFile(filepath.Join(root, s.module, name))
 		if err != nil {
 			return "", err

@@ -50,6 +50,12 @@ func TestKeyChangesWithEverythingThatTheProgramsDependOn(t *testing.T) {
 	differs("another go.sum", key(base, "go1.26.8"))
 	write(t, filepath.Join(root, "m", "go.mod"), "module m\nrequire x v1\n")
 	differs("another go.mod", key(base, "go1.26.8"))
+	own := base
+	own.programs = []program{{name: "p", pkg: "."}}
+	write(t, filepath.Join(root, "m", "main.go"), "package main\n")
+	differs("a program of ours", key(own, "go1.26.8"))
+	write(t, filepath.Join(root, "m", "main.go"), "package main // changed\n")
+	differs("other source of it", key(own, "go1.26.8"))
 }
 
 func TestReadVersionsKnowsBothFormsOfRequire(t *testing.T) {

@@ -68,6 +68,25 @@ func controlPlane() set {
 	}
 }
 
+// kubelet is a set of its own, since few clusters have a real one. It comes from
+// the control plane's module, whose compiled packages it shares.
+func kubelet() set {
+	s := controlPlane()
+	s.name, s.copies = "kubelet", nil
+	s.programs = []program{{"kubelet", "k8s.io/kubernetes/cmd/kubelet", 60 * time.Second}}
+	return s
+}
+
+// coreDNS is what answers the pods of a kubelet.
+func coreDNS() set {
+	return set{
+		name:     "coredns",
+		module:   "test/coredns",
+		ldflags:  stripped,
+		programs: []program{{"coredns", ".", 60 * time.Second}},
+	}
+}
+
 func s3Server() set {
 	return set{
 		name:    "s3server",
@@ -87,4 +106,5 @@ var moduleVersions = map[string]string{
 	"sigs.k8s.io/kwok":             "kwok",
 	"go.etcd.io/etcd/server/v3":    "etcd",
 	"github.com/versity/versitygw": "versitygw",
+	"github.com/coredns/coredns":   "coredns",
 }
