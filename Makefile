@@ -43,7 +43,7 @@ dev-status: ## the components of the local cluster
 dev-down: ## end the local cluster and leave nothing behind
 	$(DEV) down
 
-e2e: venv ## end-to-end suites; SUITE=name, RUNNER=embedded|metacontroller, NODE=process|kubelet
+e2e: venv ## end-to-end suites; SUITE=e2e|api|cluster|applier|election|manager|<test names>, RUNNER=embedded|metacontroller, NODE=process|kubelet
 	go run ./test/e2e/run -suite '$(SUITE)' -runner '$(RUNNER)' -metacontroller '$(METACONTROLLER)' -node '$(NODE)'
 
 # Arbitrary observations, each judged by what must hold for every decision.
@@ -51,8 +51,8 @@ e2e: venv ## end-to-end suites; SUITE=name, RUNNER=embedded|metacontroller, NODE
 sim: ## randomized test of the core
 	go test ./compose -run TestDecisionsKeepThePromises -v -more '$(or $(SEEDS),10)' | tail -n 20
 
-bench: venv $(S3SERVER) ## benchmarks, one table
-	RTJ_S3SERVER=$(S3SERVER) go run ./test/bench
+bench: venv $(S3SERVER) ## benchmarks, one table; METACONTROLLER=binary measures it beside the applier
+	RTJ_S3SERVER=$(S3SERVER) E2E_METACONTROLLER=$(if $(METACONTROLLER),$(abspath $(METACONTROLLER))) go run ./test/bench
 
 generate: ## deepcopy functions and CRDs
 	go run -C test/tools ./generate

@@ -23,15 +23,39 @@ const (
 	parallel = "6"
 )
 
-// packages have end-to-end tests of this module. The first one is what a suite
-// is chosen from.
-var packages = []string{"./test/e2e", "./test/e2e/api", "./test/cluster", "./metacontroller/applier", "./metacontroller/election", "./metacontroller/manager"}
+// suites are the packages of this module that have end-to-end tests.
+var suites = []struct{ name, pkg string }{
+	{"e2e", jobs},
+	{"api", "./test/e2e/api"},
+	{"cluster", "./test/cluster"},
+	{"applier", "./metacontroller/applier"},
+	{"election", "./metacontroller/election"},
+	{"manager", "./metacontroller/manager"},
+}
+
+// jobs is the package with the lives of jobs, which either runner must pass.
+const jobs = "./test/e2e"
+
+// choose returns the packages of a suite and which of their tests are run: all of
+// a package that is named, else those of jobs whose names match.
+func choose(suite string) (packages []string, tests string) {
+	for _, s := range suites {
+		if suite == s.name {
+			return []string{s.pkg}, ""
+		}
+		packages = append(packages, s.pkg)
+	}
+	if suite == "" {
+		return packages, ""
+	}
+	return []string{jobs}, suite
+}
 
 // kubeletPackages are those that run on a kubelet node.
 var kubeletPackages = []string{"./test/e2e", "./test/e2e/kubelet"}
 
 func main() {
-	suite := flag.String("suite", "", "regular expression of test names; empty: all")
+	suite := flag.String("suite", "", "e2e, api, cluster, applier, election or manager, or a regular expression of test names of e2e; empty: all")
 	runner := flag.String("runner", "embedded", "who runs the hooks: embedded or metacontroller")
 	metacontroller := flag.String("metacontroller", "", "path of the metacontroller binary")
 	node := flag.String("node", "process", "kind of node: process or kubelet")
@@ -48,10 +72,7 @@ func main() {
 
 func e2e(ctx context.Context, suite, runner, metacontroller, node string) (int, error) {
 	env := os.Environ()
-	chosen := packages
-	if suite != "" {
-		chosen = packages[:1]
-	}
+	chosen, tests := choose(suite)
 	switch node {
 	case "process":
 	case "kubelet":
@@ -63,12 +84,15 @@ func e2e(ctx context.Context, suite, runner, metacontroller, node string) (int, 
 	switch runner {
 	case "embedded":
 	case "metacontroller":
+		if len(chosen) == 1 && chosen[0] != jobs {
+			return 0, fmt.Errorf("SUITE=%s is not about the runner: RUNNER=metacontroller has nothing to change there", suite)
+		}
 		if metacontroller == "" {
 			fmt.Println("e2e: skipped: RUNNER=metacontroller needs METACONTROLLER=PATH, a metacontroller 4.17 binary " +
 				"(`go build ./pkg/cmd/metacontroller` in a checkout of it)")
 			return 0, nil
 		}
-		chosen = packages[:1]
+		chosen = []string{jobs}
 	default:
 		return 0, fmt.Errorf("RUNNER=%s: must be embedded or metacontroller", runner)
 	}
@@ -86,8 +110,8 @@ func e2e(ctx context.Context, suite, runner, metacontroller, node string) (int, 
 	}
 
 	args := []string{"test", "-json", "-tags", "e2e", "-count", "1", "-p", "1", "-timeout", timeout, "-parallel", parallel}
-	if suite != "" {
-		args = append(args, "-run", suite)
+	if tests != "" {
+		args = append(args, "-run", tests)
 	}
 	cmd := exec.CommandContext(ctx, "go", append(args, chosen...)...)
 	cmd.Env, cmd.Stderr = env, os.Stderr
@@ -113,7 +137,7 @@ func e2e(ctx context.Context, suite, runner, metacontroller, node string) (int, 
 	case waitErr != nil && r.failed == 0:
 		return 0, waitErr
 	case r.passed == 0 && r.failed == 0:
-		return 0, fmt.Errorf("no test has a name like %q", suite)
+		return 0, fmt.Errorf("no test has a name like %q, and no suite is called so", suite)
 	}
 	verdict, code := "ok", 0
 	if r.failed > 0 {
