@@ -1,22 +1,22 @@
 package applier
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"log/slog"
 	"maps"
-	"strings"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/workqueue"
 )
@@ -32,8 +32,14 @@ type Options struct {
 	Controller *CompositeController
 	// Hooks decide.
 	Hooks Hooks
-	// Workers is how many parents are synced at once, 8 by default.
+	// Workers is how many parents are synced at once, 8 by default. Parents that
+	// keep failing use a quarter of them at most.
 	Workers int
+	// Limits bound what one parent can cost.
+	Limits Limits
+	// Writes bounds how many requests that write are under way at once. Appliers of
+	// one process share it; by default the limit is 32 and each has its own.
+	Writes *WriteLimit
 	// Logger, slog.Default() by default.
 	Logger *slog.Logger
 	// Registerer, if set, gets the metrics.
@@ -48,6 +54,7 @@ type Applier struct {
 	controllerJSON json.RawMessage
 	hooks          Hooks
 	workers        int
+	limits         Limits
 	fieldManager   string
 	logger         *slog.Logger
 	metrics        *metrics
@@ -57,8 +64,12 @@ type Applier struct {
 	warnings map[string]string
 
 	dynamic       dynamic.Interface
+	metadata      metadata.Interface
 	kinds         *kinds
-	queue         workqueue.TypedDelayingInterface[types.NamespacedName]
+	queue         workqueue.TypedInterface[types.NamespacedName]
+	alarms        *alarms
+	quarantine    chan struct{} // has a place for each worker that failing parents may use
+	writes        *WriteLimit
 	subscriptions *subscriptions
 
 	// Set when running.
@@ -66,6 +77,7 @@ type Applier struct {
 	children      []*childKind
 	childrenByKey map[string]*childKind
 	childScopes   map[scope]*childKind
+	metadataOnly  map[schema.GroupResource]bool
 	caches        *caches
 	parents       *objects
 
@@ -73,11 +85,17 @@ type Applier struct {
 	states map[types.NamespacedName]*parentState
 	// ready is set once the caches of parents and children are complete.
 	ready bool
+
+	// identity counts how often the hooks turned out to be others.
+	identity atomic.Int64
 }
 
 // New prepares to run a CompositeController. It does not reach for the API
 // server yet.
 func New(o Options) (*Applier, error) {
+	if err := o.Controller.Validate(); err != nil {
+		return nil, err
+	}
 	config := rest.CopyConfig(o.Config)
 	if config.QPS == 0 {
 		config.QPS = -1
@@ -94,14 +112,15 @@ func New(o Options) (*Applier, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newApplier(o, dynamicClient, discoveryClient)
-}
-
-func newApplier(o Options, dynamicClient dynamic.Interface, discoveryClient discovery.ServerResourcesInterface) (*Applier, error) {
-	c := o.Controller
-	if err := c.Validate(); err != nil {
+	metadataClient, err := metadata.NewForConfigAndClient(metadata.ConfigFor(config), client)
+	if err != nil {
 		return nil, err
 	}
+	return newApplier(o, dynamicClient, metadataClient, discoveryClient)
+}
+
+func newApplier(o Options, dynamicClient dynamic.Interface, metadataClient metadata.Interface, discoveryClient discovery.ServerResourcesInterface) (*Applier, error) {
+	c := o.Controller
 	selector := labels.Everything()
 	if s := c.Spec.ParentResource.LabelSelector; s != nil {
 		var err error
@@ -127,24 +146,33 @@ func newApplier(o Options, dynamicClient dynamic.Interface, discoveryClient disc
 	if workers <= 0 {
 		workers = defaultWorkers
 	}
+	writes := o.Writes
+	if writes == nil {
+		writes = NewWriteLimit(DefaultWrites)
+	}
+	queue := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[types.NamespacedName]{Name: "applier-" + c.Name})
 	a := &Applier{
 		controller:     c,
 		controllerJSON: controllerJSON,
 		hooks:          o.Hooks,
 		workers:        workers,
-		fieldManager:   fieldManager(c.Name),
+		limits:         o.Limits.withDefaults(),
+		fieldManager:   fieldManager(c.Name, ""),
 		logger:         logger.With("controller", c.Name),
 		selector:       selector,
 		events:         o.Events,
 		warnings:       warnings,
 		dynamic:        dynamicClient,
+		metadata:       metadataClient,
 		kinds:          &kinds{client: discoveryClient},
-		queue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[types.NamespacedName]{
-			Name: "applier-" + c.Name,
-		}),
-		subscriptions: newSubscriptions(),
-		states:        map[types.NamespacedName]*parentState{},
+		queue:          queue,
+		alarms:         newAlarms(queue.Add),
+		quarantine:     make(chan struct{}, max(1, workers/4)),
+		writes:         writes,
+		subscriptions:  newSubscriptions(),
+		states:         map[types.NamespacedName]*parentState{},
 	}
+	a.identity.Store(1)
 	a.metrics = newMetrics(a, c.Name)
 	if o.Registerer != nil {
 		if err := o.Registerer.Register(a.metrics); err != nil {
@@ -154,10 +182,11 @@ func newApplier(o Options, dynamicClient dynamic.Interface, discoveryClient disc
 	return a, nil
 }
 
-// fieldManager names us in managedFields, in at most 128 characters.
-func fieldManager(controller string) string {
+// fieldManager names us in managedFields, in at most 128 characters. The suffix
+// tells apart what is applied separately.
+func fieldManager(controller, suffix string) string {
 	const prefix = "applier.rtj.dev-"
-	return prefix + controller[:min(len(controller), 128-len(prefix))]
+	return prefix + controller[:min(len(controller), 128-len(prefix)-len(suffix))] + suffix
 }
 
 // Enqueue asks for a sync of a parent as soon as possible, for hooks that learn
@@ -174,164 +203,13 @@ func (a *Applier) Ready() bool {
 	return a.ready
 }
 
-// Run watches and syncs until ctx ends, and returns when everything that it
-// started has stopped. It returns an error, without having written anything, if
-// the CompositeController does not fit what the API server offers. It can be
-// called once.
-func (a *Applier) Run(ctx context.Context) error {
-	defer a.queue.ShutDown()
-	if err := a.discover(); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	var workers sync.WaitGroup
-	a.mu.Lock()
-	a.caches = newCaches(ctx, a.dynamic)
-	a.mu.Unlock()
-	defer func() {
-		cancel()
-		a.queue.ShutDown()
-		workers.Wait()
-		a.caches.wait()
-	}()
-
-	needed := make([]*objects, 0, 1+len(a.children))
-	for _, kind := range a.children {
-		s := a.childScope(kind)
-		a.childScopes[s] = kind
-	}
-	a.parents = a.caches.start(scope{resource: a.parent.resource}, a.handler)
-	needed = append(needed, a.parents)
-	for s, kind := range a.childScopes {
-		kind.cache = a.caches.start(s, a.handler)
-		needed = append(needed, kind.cache)
-	}
-	a.logger.Info("waiting for the caches", "parent", a.parent.key(), "children", len(a.children))
-	if err := a.waitFor(ctx, needed); err != nil {
-		return nil // ctx ended
-	}
-	for range a.workers {
-		workers.Go(func() { a.work(ctx) })
-	}
-	if period := a.controller.Spec.ResyncPeriodSeconds; period != nil {
-		workers.Go(func() { a.resync(ctx, time.Duration(*period)*time.Second) })
-	}
-	a.mu.Lock()
-	a.ready = true
-	a.mu.Unlock()
-	a.logger.Info("syncing", "workers", a.workers, "parents", len(a.parents.all()))
-	<-ctx.Done()
-	a.mu.Lock()
-	a.ready = false
-	a.mu.Unlock()
-	return nil
-}
-
-// discover finds out about the resources that the controller names.
-func (a *Applier) discover() error {
-	name := controllerKind + " " + a.controller.Name
-	parent, err := a.kinds.find(a.controller.Spec.ParentResource.Resource)
-	if err != nil {
-		return fmt.Errorf("%s: spec.parentResource: %w", name, err)
-	}
-	if !parent.hasStatus {
-		return fmt.Errorf("%s: spec.parentResource: %s has no status subresource; without it every status write would look like a change of the parent", name, a.controller.Spec.ParentResource.Resource.Resource)
-	}
-	a.parent = parent
-	a.childrenByKey = map[string]*childKind{}
-	a.childScopes = map[scope]*childKind{}
-	var faults []error
-	for i, c := range a.controller.Spec.ChildResources {
-		k, err := a.kinds.find(c.Resource)
-		switch {
-		case err != nil:
-			faults = append(faults, fmt.Errorf("%s: spec.childResources[%d]: %w", name, i, err))
-			continue
-		case !k.namespaced && parent.namespaced:
-			faults = append(faults, fmt.Errorf("%s: spec.childResources[%d]: %s are cluster-scoped, and parents in a namespace cannot own them", name, i, c.Resource.Resource))
-			continue
-		}
-		child := &childKind{kind: k, method: c.method()}
-		a.children = append(a.children, child)
-		a.childrenByKey[k.key()] = child
-	}
-	return errors.Join(faults...)
-}
-
-// childScope is what is watched of a kind of children.
-func (a *Applier) childScope(kind *childKind) scope {
-	s := scope{resource: kind.resource}
-	if a.controller.generatesSelector() {
-		s.labels = uidLabel
-	}
-	return s
-}
-
-// waitFor blocks until the caches are complete, and says from time to time which
-// are not.
-func (a *Applier) waitFor(ctx context.Context, needed []*objects) error {
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	nextReport := time.Now().Add(5 * time.Second)
-	for {
-		var missing []string
-		for _, o := range needed {
-			if err := o.synced(); err != nil {
-				missing = append(missing, err.Error())
-			}
-		}
-		if len(missing) == 0 {
-			return nil
-		}
-		if time.Now().After(nextReport) {
-			a.logger.Warn("still waiting for the caches", "missing", strings.Join(missing, "; "))
-			nextReport = time.Now().Add(10 * time.Second)
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-tick.C:
-		}
-	}
-}
-
-func (a *Applier) work(ctx context.Context) {
-	for {
-		key, shutdown := a.queue.Get()
-		if shutdown {
-			return
-		}
-		if ctx.Err() == nil {
-			a.process(ctx, key)
-		}
-		a.queue.Done(key)
-	}
-}
-
-func (a *Applier) resync(ctx context.Context, period time.Duration) {
-	tick := time.NewTicker(period)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			for _, parent := range a.parents.all() {
-				a.enqueue(parent)
-			}
-		}
-	}
-}
-
-func (a *Applier) enqueue(parent *observed) { a.Enqueue(parent.GetNamespace(), parent.GetName()) }
-
 // state returns what is remembered of a parent.
 func (a *Applier) state(key types.NamespacedName) *parentState {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s := a.states[key]
 	if s == nil {
-		s = &parentState{}
+		s = newParentState()
 		a.states[key] = s
 	}
 	return s
@@ -339,25 +217,37 @@ func (a *Applier) state(key types.NamespacedName) *parentState {
 
 // forget drops everything about a parent that is gone.
 func (a *Applier) forget(key types.NamespacedName) {
+	a.alarms.cancel(key)
 	a.subscriptions.set(key, nil)
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if state := a.states[key]; state != nil {
+		state.resyncAt = time.Time{}
+	}
 	delete(a.states, key)
 }
 
-func (a *Applier) cacheSizes() map[string]int {
+// cacheSizes are those of the caches that have been started.
+func (a *Applier) cacheSizes() map[scope]cacheSize {
 	a.mu.Lock()
 	caches := a.caches
 	a.mu.Unlock()
-	sizes := map[string]int{}
 	if caches == nil {
-		return sizes
+		return nil
 	}
-	caches.mu.Lock()
-	byScope := maps.Clone(caches.byScope)
-	caches.mu.Unlock()
-	for s, o := range byScope {
-		sizes[s.String()] = len(o.indexer.ListKeys())
+	return caches.sizes()
+}
+
+// remembered counts what is held in memory about parents, by kind of entry.
+func (a *Applier) remembered() map[string]int {
+	a.mu.Lock()
+	states := slices.Collect(maps.Values(a.states))
+	a.mu.Unlock()
+	count := map[string]int{"parents": len(states), "alarms": a.alarms.len(), "subscribers": a.subscriptions.len()}
+	for _, s := range states {
+		objects, expectations := s.recorded()
+		count["objects"] += objects
+		count["expectations"] += expectations
 	}
-	return sizes
+	return count
 }

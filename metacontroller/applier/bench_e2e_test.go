@@ -4,61 +4,159 @@ package applier_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"os"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"rtj.dev/rtj/hooks/contract"
+	"rtj.dev/rtj/metacontroller/applier"
 )
 
-// How long 500 parents with one ConfigMap each take from the start of the applier
-// to the last status, and how much of this process's CPU (applier, hooks and
-// test). The second case has 10,000 ConfigMaps around that nobody owns.
+// runner is who runs the hooks of a benchmark: this applier, in the process of
+// the benchmark, or Metacontroller.
+type runner interface {
+	// start runs a CompositeController until the benchmark ends.
+	start(w *world, c *applier.CompositeController)
+	// cpu is how much CPU time the runner has used, hooks included for the applier.
+	cpu() time.Duration
+}
+
+// contender is a runner and what it adds to the names of figures.
+type contender struct {
+	runner
+	who string
+}
+
+// contenders are the applier, with default settings, and Metacontroller, where a
+// binary is given.
+func contenders() []contender {
+	list := []contender{{embedded{}, ""}}
+	binary := os.Getenv("E2E_METACONTROLLER")
+	if binary == "" {
+		fmt.Println("skipped: Metacontroller's part; E2E_METACONTROLLER=PATH names a binary of version 4.17")
+		return list
+	}
+	return append(list, contender{&metacontroller{binary: binary}, ", Metacontroller"})
+}
+
+type embedded struct{}
+
+func (embedded) start(w *world, c *applier.CompositeController) {
+	w.option = func(o *applier.Options) {
+		config := rest.CopyConfig(server.cluster.RTJConfig)
+		config.QPS, config.Burst = 0, 0 // the default
+		*o = applier.Options{Config: config, Controller: c, Hooks: w, Logger: o.Logger}
+	}
+	w.run(w.sync)
+}
+
+func (embedded) cpu() time.Duration { return cpuOf(os.Getpid()) }
+
+// figure prints a measured value, as `make bench` reads it.
+func figure(name, input string, value float64, unit string) {
+	text, err := json.Marshal(map[string]any{"name": name, "input": input, "value": value, "unit": unit})
+	if err != nil {
+		panic(err)
+	}
+	fmt.Printf("figure: %s\n", text)
+}
+
+// How long it takes until 500 parents, created as fast as eight clients can, have
+// one ConfigMap and a status each, and what it costs. Then the same with 10,000
+// ConfigMaps around that nobody owns.
 func BenchmarkConvergence(b *testing.B) {
-	for _, unowned := range []int{0, 10_000} {
-		b.Run(fmt.Sprintf("500parents/%dunowned", unowned), func(b *testing.B) {
-			for b.Loop() {
-				b.StopTimer()
-				w := newWorld(b)
-				inParallel(unowned, func(i int) {
-					w.create(configMaps, w.namespace, object("v1", "ConfigMap", fmt.Sprintf("unowned-%d", i), nil))
-				})
-				inParallel(500, func(i int) { w.parent(fmt.Sprintf("p%d", i), nil) })
-				before := cpu()
-				b.StartTimer()
-				w.run(func(r *contract.SyncRequest) (*contract.SyncResponse, error) {
-					name := parentName(r)
-					return answer(`{phase: Running}`, `{apiVersion: v1, kind: ConfigMap, metadata: {name: `+name+`}, data: {x: "1"}}`), nil
-				})
-				w.eventually("500 statuses are written", func() bool {
-					list, err := server.client.Resource(trains).Namespace(w.namespace).List(context.Background(), metav1.ListOptions{ResourceVersion: "0"})
-					if err != nil {
-						b.Fatal(err)
-					}
-					n := 0
-					for _, p := range list.Items {
-						if field(&p, "status", "phase") == "Running" {
-							n++
-						}
-					}
-					time.Sleep(50 * time.Millisecond)
-					return n == 500
-				})
-				b.StopTimer()
-				b.ReportMetric((cpu() - before).Seconds(), "cpu-s/op")
-				b.ReportMetric(float64(len(w.requests.take())), "requests/op")
-				w.stop()
-				if err := server.client.Resource(namespaces).Delete(context.Background(), w.namespace, metav1.DeleteOptions{}); err != nil {
-					b.Fatal(err)
+	const parents = 500
+	mayDoEverything(b)
+	for _, r := range contenders() {
+		for _, unowned := range []int{0, 10_000} {
+			b.Run(fmt.Sprintf("%dparents/%dunowned%s", parents, unowned, r.who), func(b *testing.B) {
+				if unowned > 0 {
+					crowd(b, unowned)
 				}
-				b.StartTimer()
+				input := fmt.Sprintf("one ConfigMap each, %d unowned ConfigMaps", unowned)
+				for b.Loop() {
+					w := newWorld(b)
+					w.onSync(oneConfigMap)
+					r.start(w, controller(b, w.namespace))
+					w.parent("probe", nil)
+					w.allRunning(1)
+					begun, before := time.Now(), r.cpu()
+					inParallel(parents-1, func(i int) { w.parent(fmt.Sprintf("p%d", i), nil) })
+					w.allRunning(parents)
+					took, used := time.Since(begun), r.cpu()-before
+					figure(fmt.Sprintf("convergence of %d parents%s", parents, r.who), input, took.Seconds(), "s")
+					figure(fmt.Sprintf("convergence of %d parents%s, CPU", parents, r.who), input, used.Seconds(), "s")
+					writes, reads := w.audited(begun, time.Now())
+					figure(fmt.Sprintf("convergence of %d parents%s, writes", parents, r.who), input, float64(writes), "requests")
+					figure(fmt.Sprintf("convergence of %d parents%s, live reads", parents, r.who), input, float64(reads), "requests")
+				}
+			})
+		}
+	}
+}
+
+// What ten resyncs of 50 parents with a child cost when nothing changes.
+func BenchmarkIdle(b *testing.B) {
+	const parents, resyncs = 50, 10
+	mayDoEverything(b)
+	for _, r := range contenders() {
+		b.Run(fmt.Sprintf("%dresyncs%s", resyncs, r.who), func(b *testing.B) {
+			for b.Loop() {
+				w := newWorld(b)
+				w.onSync(oneConfigMap)
+				c := controller(b, w.namespace)
+				second := int32(1)
+				c.Spec.ResyncPeriodSeconds = &second
+				r.start(w, c)
+				inParallel(parents, func(i int) { w.parent(fmt.Sprintf("p%d", i), nil) })
+				w.allRunning(parents)
+				time.Sleep(2 * time.Second) // the last events of its own writes
+				begun, n := time.Now(), w.syncs.Load()
+				w.eventually("there were ten resyncs", func() bool { return w.syncs.Load() >= n+parents*resyncs })
+				writes, reads := w.audited(begun, time.Now())
+				input := fmt.Sprintf("%d parents with a ConfigMap, %d resyncs", parents, resyncs)
+				figure("idle, writes"+r.who, input, float64(writes), "requests")
+				figure("idle, live reads"+r.who, input, float64(reads), "requests")
 			}
 		})
 	}
+}
+
+func oneConfigMap(r *contract.SyncRequest) (*contract.SyncResponse, error) {
+	return answer(`{phase: Running}`, configMap("of-"+parentName(r))), nil
+}
+
+// allRunning waits until so many parents have the status of [oneConfigMap].
+func (w *world) allRunning(n int) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	all := true
+	events, err := server.client.Resource(trains).Namespace(w.namespace).Watch(ctx, metav1.ListOptions{SendInitialEvents: &all, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan, AllowWatchBookmarks: true})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer events.Stop()
+	running := map[string]bool{}
+	for event := range events.ResultChan() {
+		if o, ok := event.Object.(*unstructured.Unstructured); ok && field(o, "status", "phase") == "Running" {
+			running[o.GetName()] = true
+		}
+		if len(running) == n {
+			return
+		}
+	}
+	w.t.Fatalf("%d of %d parents have their status", len(running), n)
 }
 
 func inParallel(n int, f func(int)) {
@@ -73,10 +171,20 @@ func inParallel(n int, f func(int)) {
 	wg.Wait()
 }
 
-func cpu() time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		panic(err)
+// mayDoEverything lets user "rtj" do what the runners need. That user's requests,
+// reads included, are in the audit log.
+func mayDoEverything(b *testing.B) {
+	b.Helper()
+	client, err := kubernetes.NewForConfig(server.config)
+	if err != nil {
+		b.Fatal(err)
 	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "benchmark-of-runners"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "rtj"}},
+	}
+	if _, err := client.RbacV1().ClusterRoleBindings().Create(b.Context(), binding, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		b.Fatal(err)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -28,6 +30,9 @@ type scope struct {
 	resource schema.GroupVersionResource
 	// labels that an object must have, sorted, separated by commas.
 	labels string
+	// metadataOf, if set, is the kind of the objects, of which only metadata is
+	// held.
+	metadataOf string
 }
 
 // scopeOf returns the widest set of objects that a selector can match and that a
@@ -42,13 +47,16 @@ func scopeOf(resource schema.GroupVersionResource, selector labels.Selector) sco
 		}
 	}
 	slices.Sort(keys)
-	return scope{resource, strings.Join(slices.Compact(keys), ",")}
+	return scope{resource: resource, labels: strings.Join(slices.Compact(keys), ",")}
 }
 
 func (s scope) String() string {
 	text := s.resource.Resource + "." + s.resource.GroupVersion().String()
 	if s.labels != "" {
 		text += " with labels " + s.labels
+	}
+	if s.metadataOf != "" {
+		text += ", metadata only"
 	}
 	return text
 }
@@ -58,8 +66,11 @@ const (
 	byOwner     = "owner"     // the uid of the controlling owner
 	byNamespace = "namespace" // the namespace
 	byLabel     = "label"     // "key=value", for the labels of the scope
-	orphans     = "orphans"   // the namespace, for objects that nothing controls
 	byUID       = "uid"       // the uid
+
+	// Only where no selector is generated:
+	orphans    = "orphans"  // [orphanKey]s, for objects that nothing controls
+	bySelector = "selector" // [orphanKey]s of what a parent selects
 )
 
 var commonIndexers = cache.Indexers{
@@ -71,12 +82,6 @@ var commonIndexers = cache.Indexers{
 	},
 	byNamespace: func(object any) ([]string, error) {
 		return []string{object.(*observed).GetNamespace()}, nil
-	},
-	orphans: func(object any) ([]string, error) {
-		if o := object.(*observed); controllerOf(o) == nil {
-			return []string{o.GetNamespace()}, nil
-		}
-		return nil, nil
 	},
 	byUID: func(object any) ([]string, error) {
 		return []string{string(object.(*observed).GetUID())}, nil
@@ -90,6 +95,9 @@ type objects struct {
 	indexer  cache.Indexer
 	// lastError of the list or watch, until there is a success.
 	lastError atomic.Pointer[error]
+	// stop ends the watch, and idle says that nobody needed it of late.
+	stop context.CancelFunc
+	idle bool
 }
 
 // get returns an object by its place, or nil.
@@ -110,15 +118,12 @@ func (c *objects) lookup(index, value string) []*observed {
 	if err != nil {
 		panic(err) // no such index: a fault of this package
 	}
-	list := make([]*observed, len(found))
-	for i := range found {
-		list[i] = found[i].(*observed)
-	}
-	return list
+	return asObservedList(found)
 }
 
-func (c *objects) all() []*observed {
-	found := c.indexer.List()
+func (c *objects) all() []*observed { return asObservedList(c.indexer.List()) }
+
+func asObservedList(found []any) []*observed {
 	list := make([]*observed, len(found))
 	for i := range found {
 		list[i] = found[i].(*observed)
@@ -168,21 +173,22 @@ func (c *objects) synced() error {
 
 // caches starts a cache at its first use and runs it until its context ends.
 type caches struct {
-	ctx    context.Context
-	client dynamic.Interface
-	wg     sync.WaitGroup
+	ctx      context.Context
+	client   dynamic.Interface
+	metadata metadata.Interface
+	wg       sync.WaitGroup
 
 	mu      sync.Mutex
 	byScope map[scope]*objects
 }
 
-func newCaches(ctx context.Context, client dynamic.Interface) *caches {
-	return &caches{ctx: ctx, client: client, byScope: map[scope]*objects{}}
+func newCaches(ctx context.Context, client dynamic.Interface, metadata metadata.Interface) *caches {
+	return &caches{ctx: ctx, client: client, metadata: metadata, byScope: map[scope]*objects{}}
 }
 
-// start returns the cache of a scope, and starts it if it is new; then handler is
-// told of every change.
-func (c *caches) start(s scope, handler func(*objects) cache.ResourceEventHandler) *objects {
+// start returns the cache of a scope, and starts it if it is new, with indexes
+// beside the common ones; then handler is told of every change.
+func (c *caches) start(s scope, handler func(*objects) cache.ResourceEventHandler, more cache.Indexers) *objects {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if o := c.byScope[s]; o != nil {
@@ -190,16 +196,19 @@ func (c *caches) start(s scope, handler func(*objects) cache.ResourceEventHandle
 	}
 	o := &objects{scope: s}
 	indexers := cache.Indexers{byLabel: labelIndex(strings.Split(s.labels, ","))}
-	for name, index := range commonIndexers {
-		indexers[name] = index
+	maps.Copy(indexers, commonIndexers)
+	maps.Copy(indexers, more)
+	var example runtime.Object = &unstructured.Unstructured{}
+	if s.metadataOf != "" {
+		example = &metav1.PartialObjectMetadata{}
 	}
-	o.informer = cache.NewSharedIndexInformerWithOptions(c.listWatch(s), &unstructured.Unstructured{}, cache.SharedIndexInformerOptions{
+	o.informer = cache.NewSharedIndexInformerWithOptions(c.listWatch(s), example, cache.SharedIndexInformerOptions{
 		Indexers:          indexers,
 		ObjectDescription: s.String(),
 	})
 	o.indexer = o.informer.GetIndexer()
 	// These fail only once the informer has started.
-	must(o.informer.SetTransform(transform))
+	must(o.informer.SetTransform(s.transform))
 	must(o.informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
 		o.lastError.Store(&err)
 		cache.DefaultWatchErrorHandler(ctx, r, err)
@@ -207,8 +216,30 @@ func (c *caches) start(s scope, handler func(*objects) cache.ResourceEventHandle
 	_, err := o.informer.AddEventHandler(handler(o))
 	must(err)
 	c.byScope[s] = o
-	c.wg.Go(func() { o.informer.RunWithContext(c.ctx) })
+	var running context.Context
+	running, o.stop = context.WithCancel(c.ctx)
+	c.wg.Go(func() {
+		defer o.stop()
+		o.informer.RunWithContext(running)
+	})
 	return o
+}
+
+// sweep ends the caches that are not in use and were not at the last sweep.
+func (c *caches) sweep(inUse func(scope) bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for s, o := range c.byScope {
+		switch {
+		case inUse(s):
+			o.idle = false
+		case !o.idle:
+			o.idle = true
+		default:
+			o.stop()
+			delete(c.byScope, s)
+		}
+	}
 }
 
 func must(err error) {
@@ -231,6 +262,19 @@ func labelIndex(keys []string) cache.IndexFunc {
 }
 
 func (c *caches) listWatch(s scope) cache.ListerWatcher {
+	if s.metadataOf != "" {
+		client := c.metadata.Resource(s.resource)
+		return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
+			ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+				options.LabelSelector = s.labels
+				return client.List(ctx, options)
+			},
+			WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+				options.LabelSelector = s.labels
+				return client.Watch(ctx, options)
+			},
+		}, c.metadata)
+	}
 	client := c.client.Resource(s.resource)
 	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
@@ -243,6 +287,26 @@ func (c *caches) listWatch(s scope) cache.ListerWatcher {
 		},
 	}, c.client)
 }
+
+// sizes returns how many objects each cache holds, and their [observed.size]s
+// together.
+func (c *caches) sizes() map[scope]cacheSize {
+	c.mu.Lock()
+	byScope := maps.Clone(c.byScope)
+	c.mu.Unlock()
+	sizes := make(map[scope]cacheSize, len(byScope))
+	for s, o := range byScope {
+		var size cacheSize
+		for _, object := range o.all() {
+			size.objects++
+			size.bytes += object.size
+		}
+		sizes[s] = size
+	}
+	return sizes
+}
+
+type cacheSize struct{ objects, bytes int }
 
 // wait blocks until every cache has stopped, which they do when their context
 // ends.

@@ -24,13 +24,13 @@ type desiredChild struct {
 	// object is what the hook returned, without status and system metadata, with
 	// the label of a generated selector.
 	object map[string]any
+	// status, where the hooks decide it and did.
+	status map[string]any
 }
 
 func (d *desiredChild) key() childKey { return keyOfChild(d.kind, d.namespace, d.name) }
 
-func (d *desiredChild) String() string {
-	return d.kind.key() + " " + contract.ObjectKey(d.namespace, d.name)
-}
+func (d *desiredChild) String() string { return d.key().String() }
 
 // Metadata that belongs to the API server or to this package.
 var systemMetadata = []string{
@@ -72,6 +72,11 @@ func (a *Applier) desiredChild(parent *observed, selector labels.Selector, id co
 	}
 	if err := utiljson.Unmarshal(raw, &d.object); err != nil {
 		return nil, err
+	}
+	if status := d.object["status"]; status != nil && d.kind.decidesStatus {
+		if d.status, _ = status.(map[string]any); d.status == nil {
+			return nil, errors.New("status is not an object")
+		}
 	}
 	delete(d.object, "status")
 	metadata, ok := d.object["metadata"].(map[string]any)
@@ -116,60 +121,32 @@ func (a *Applier) desiredChild(parent *observed, selector labels.Selector, id co
 	return d, nil
 }
 
-// manage makes the children what the hook wants: deletions first, then the rest
-// in the order of the response. A child that fails does not stop the others.
-func (a *Applier) manage(ctx context.Context, parent *observed, state *parentState, claimed map[childKey]child, desired []*desiredChild) []error {
-	var faults []error
-	wanted := make(map[childKey]bool, len(desired))
-	for _, d := range desired {
-		wanted[d.key()] = true
-	}
-	for _, key := range slices.SortedFunc(maps.Keys(claimed), func(a, b childKey) int {
-		return strings.Compare(a.kind+" "+a.object, b.kind+" "+b.object)
-	}) {
-		if c := claimed[key]; !wanted[key] && !terminating(c.observed) {
-			if err := a.delete(ctx, state, c); err != nil {
-				faults = append(faults, fmt.Errorf("deleting %s %s: %w", key.kind, key.object, err))
-			}
-		}
-	}
-	for _, d := range desired {
-		var err error
-		if c, exists := claimed[d.key()]; exists {
-			err = a.update(ctx, parent, state, c, d)
-		} else {
-			err = a.create(ctx, parent, state, d)
-		}
-		if err != nil {
-			faults = append(faults, fmt.Errorf("%s: %w", d, err))
-		}
-	}
-	return faults
-}
-
 // create makes a child that was not observed. It is a POST and nothing else: if
 // the object exists after all, the cache was late or the name is taken, and
 // neither is a reason to overwrite it.
-func (a *Applier) create(ctx context.Context, parent *observed, state *parentState, d *desiredChild) error {
-	object := make(map[string]any, len(d.object))
-	maps.Copy(object, d.object)
+func (a *Applier) create(ctx context.Context, r *round, d *desiredChild, place int) error {
+	object := maps.Clone(d.object)
 	metadata := maps.Clone(d.object["metadata"].(map[string]any))
-	metadata["ownerReferences"] = []any{a.ownerReference(parent)}
+	metadata["ownerReferences"] = []any{a.ownerReference(r.parent)}
 	object["metadata"] = metadata
-	created, err := a.dynamic.Resource(d.kind.resource).Namespace(d.namespace).Create(ctx,
-		&unstructured.Unstructured{Object: object}, metav1.CreateOptions{FieldManager: a.fieldManager})
-	a.metrics.write(d.kind.kind, "create", err)
+	created, err := a.write(ctx, d.kind.kind, "create", func() (*unstructured.Unstructured, error) {
+		return a.dynamic.Resource(d.kind.resource).Namespace(d.namespace).Create(ctx,
+			&unstructured.Unstructured{Object: object}, metav1.CreateOptions{FieldManager: a.fieldManager})
+	})
 	if apierrors.IsAlreadyExists(err) {
-		return a.whoTookIt(ctx, parent, d)
+		return a.whoTookIt(ctx, r.parent, d)
 	}
 	if err != nil {
 		return fmt.Errorf("creating: %w", err)
 	}
-	o := observe(created)
-	state.wrote(d.kind.cache, o)
-	if !a.controller.childrenAreComplete() {
-		state.remember(o.GetUID(), compareChild(o, d.object, false))
-		state.noteApplied(o.GetUID(), d.object)
+	r.state.wrote(d.kind.cache, created)
+	r.state.note(created.GetUID(), func(known *record) { known.place = place })
+	if !a.controller.childrenAreComplete() && !d.kind.metadataOnly {
+		r.state.remember(created.GetUID(), compareChild(created, d.object, false))
+		r.state.noteApplied(created.GetUID(), d.object)
+	}
+	if a.statusDiffers(r.state, created, d) {
+		return a.applyStatus(ctx, r.state, created, d)
 	}
 	return nil
 }
@@ -206,11 +183,12 @@ func (a *Applier) delete(ctx context.Context, state *parentState, c child) error
 		return err
 	}
 	uid, resourceVersion, background := c.GetUID(), c.GetResourceVersion(), metav1.DeletePropagationBackground
-	err := a.dynamic.Resource(c.kind.resource).Namespace(c.GetNamespace()).Delete(ctx, c.GetName(), metav1.DeleteOptions{
-		Preconditions:     &metav1.Preconditions{UID: &uid, ResourceVersion: &resourceVersion},
-		PropagationPolicy: &background,
+	_, err := a.write(ctx, c.kind.kind, "delete", func() (*unstructured.Unstructured, error) {
+		return nil, a.dynamic.Resource(c.kind.resource).Namespace(c.GetNamespace()).Delete(ctx, c.GetName(), metav1.DeleteOptions{
+			Preconditions:     &metav1.Preconditions{UID: &uid, ResourceVersion: &resourceVersion},
+			PropagationPolicy: &background,
+		})
 	})
-	a.metrics.write(c.kind.kind, "delete", err)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil

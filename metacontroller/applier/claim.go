@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
 
 	"rtj.dev/rtj/hooks/contract"
 )
@@ -21,7 +23,11 @@ const uidLabel = "controller-uid"
 type childKind struct {
 	kind
 	method UpdateMethod
-	cache  *objects
+	// decidesStatus says that the hooks decide the status too.
+	decidesStatus bool
+	// rank is the place among spec.childResources.
+	rank  int
+	cache *objects
 }
 
 // childKey is the place of a child: its kind, as hooks write it, and its key.
@@ -31,10 +37,16 @@ func keyOfChild(kind *childKind, namespace, name string) childKey {
 	return childKey{kind.key(), contract.ObjectKey(namespace, name)}
 }
 
+func (k childKey) String() string { return k.kind + " " + k.object }
+
 // child is one that is observed.
 type child struct {
 	kind *childKind
 	*observed
+}
+
+func (c child) String() string {
+	return keyOfChild(c.kind, c.GetNamespace(), c.GetName()).String()
 }
 
 // selectorOf returns which labels make an object a child of parent.
@@ -65,7 +77,7 @@ func (a *Applier) claim(ctx context.Context, parent *observed, selector labels.S
 	for _, kind := range a.children {
 		candidates := kind.cache.lookup(byOwner, string(parent.GetUID()))
 		if !terminating(parent) {
-			candidates = append(candidates, a.orphansFor(kind, parent)...)
+			candidates = append(candidates, a.orphansFor(kind, parent, selector)...)
 		}
 		for _, o := range candidates {
 			if parent.GetNamespace() != "" && o.GetNamespace() != parent.GetNamespace() {
@@ -102,23 +114,64 @@ func (a *Applier) claim(ctx context.Context, parent *observed, selector labels.S
 }
 
 // orphansFor returns objects that nothing controls and that may match the
-// selector of parent.
-func (a *Applier) orphansFor(kind *childKind, parent *observed) []*observed {
+// selector of parent. What it costs does not depend on how many other orphans
+// there are, unless the selector only says which labels must be absent.
+func (a *Applier) orphansFor(kind *childKind, parent *observed, selector labels.Selector) []*observed {
 	var candidates []*observed
 	if a.controller.generatesSelector() {
 		candidates = kind.cache.lookup(byLabel, uidLabel+"="+string(parent.GetUID()))
-	} else if parent.GetNamespace() != "" && kind.namespaced {
-		candidates = kind.cache.lookup(orphans, parent.GetNamespace())
 	} else {
-		candidates = kind.cache.all()
-	}
-	var list []*observed
-	for _, o := range candidates {
-		if controllerOf(o) == nil {
-			list = append(list, o)
+		for _, term := range termsOf(selector) {
+			candidates = append(candidates, kind.cache.lookup(orphans, a.orphanKey(parent.GetNamespace(), term))...)
 		}
 	}
-	return list
+	return slices.DeleteFunc(candidates, func(o *observed) bool { return controllerOf(o) != nil })
+}
+
+// orphanKey is how parents and the orphans that they may adopt find each other,
+// where no selector is generated.
+func (a *Applier) orphanKey(namespace, term string) string {
+	if !a.parent.namespaced {
+		namespace = "" // such parents adopt in every namespace
+	}
+	return namespace + " " + term
+}
+
+// indexers are the indexes of a cache by which parents and orphans find each
+// other, where no selector is generated.
+func (a *Applier) indexers(s scope) cache.Indexers {
+	indexers := cache.Indexers{}
+	if a.controller.generatesSelector() {
+		return indexers
+	}
+	if s == a.parentScope() {
+		indexers[bySelector] = func(object any) ([]string, error) {
+			o := object.(*observed)
+			selector, err := a.selectorOf(o)
+			if err != nil {
+				return nil, nil // the sync says so
+			}
+			return a.orphanKeys(o.GetNamespace(), termsOf(selector)), nil
+		}
+	}
+	if a.childScopes[s] != nil {
+		indexers[orphans] = func(object any) ([]string, error) {
+			o := object.(*observed)
+			if controllerOf(o) != nil {
+				return nil, nil
+			}
+			return a.orphanKeys(o.GetNamespace(), termsOfLabels(o.GetLabels())), nil
+		}
+	}
+	return indexers
+}
+
+func (a *Applier) orphanKeys(namespace string, terms []string) []string {
+	keys := make([]string, len(terms))
+	for i, term := range terms {
+		keys[i] = a.orphanKey(namespace, term)
+	}
+	return keys
 }
 
 // recheck makes sure that the parent is still there before something is adopted
@@ -157,7 +210,7 @@ func (a *Applier) setOwners(ctx context.Context, verb string, kind *childKind, o
 		value = references
 	}
 	patch := guarded(o, map[string]any{"metadata": map[string]any{"ownerReferences": value}})
-	written, err := a.patch(ctx, verb, kind.kind, o, patch)
+	written, err := a.patch(ctx, verb, kind.kind, o, patch, forReal)
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		err = &lostRace{err}
 	}

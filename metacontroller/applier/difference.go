@@ -1,10 +1,6 @@
 package applier
 
-import (
-	"crypto/sha256"
-	"encoding/json"
-	"math"
-)
+import "math"
 
 // difference is what separates an observed object from the desired one.
 type difference struct {
@@ -16,15 +12,14 @@ type difference struct {
 
 func (d difference) empty() bool { return len(d.patch) == 0 }
 
-// fingerprint tells differences apart. It covers both sides, so that a value
-// which drifts away from what is known to be unreachable shows as a new
-// difference.
-func (d difference) fingerprint() [sha256.Size]byte {
-	text, err := json.Marshal([]any{d.patch, d.was})
-	if err != nil {
-		panic(err) // both are made of decoded JSON
+// fingerprint tells differences apart; that of an empty one is the zero value. It
+// covers both sides, so that a value which drifts away from what is known to be
+// unreachable shows as a new difference.
+func (d difference) fingerprint() fingerprint {
+	if d.empty() {
+		return fingerprint{}
 	}
-	return sha256.Sum256(text)
+	return fingerprintOf([]any{d.patch, d.was})
 }
 
 // compare returns the difference between two values of the same object. If

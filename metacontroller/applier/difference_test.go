@@ -105,7 +105,7 @@ func TestChildIsComparedInWhatAHookDecides(t *testing.T) {
 
 func TestFingerprintTellsDriftFromWhatIsUnreachable(t *testing.T) {
 	desired := map[string]any{"cpu": "1000m"}
-	state := &parentState{}
+	state := newRecords()
 	known := compare(map[string]any{"cpu": "1"}, desired, true)
 	if news := state.remember("u", known); !news {
 		t.Error("the first difference is no news")

@@ -28,6 +28,38 @@
 // remembered from the response to the write that met it and does not count as a
 // difference again.
 //
+// # In which order
+//
+// First what is not wanted any more is deleted, in the reverse of the order in
+// which the last answer that held it had it; then the children of the answer are
+// created and updated in its order. A wave is a run of neighbours of the same
+// kind. The requests of a wave are begun in order and may be under way at once;
+// the next wave begins when the API server has answered all of them. A wave does
+// not wait for its children to become ready, nor to be gone: a hook that needs
+// that returns the later ones once it observes the earlier ones as they should be.
+// A child that fails stops neither its wave nor the next ones nor the status.
+//
+// The finalizer of a parent goes once the hook says finalized and every child that
+// it does not want is observed to be gone.
+//
+// # Sharing
+//
+// Parents wait in one queue, first come, first served, each at most once. A sync
+// ends after a bounded number of writes, and the rest follows when the others had
+// their turn (see [Limits]); so neither a parent with a thousand children nor one
+// that changes all the time keeps others from theirs. A parent that fails is tried
+// again after 0.1 s, doubled each time up to a minute. When it has failed three
+// times in a row, or took more than half a second to fail, it is quarantined until
+// it succeeds: such parents together use a quarter of the workers at most.
+//
+// # Memory
+//
+// Held in memory are the objects of the watches, without managedFields and
+// last-applied annotations, and a few hundred bytes for each parent and child as
+// long as they exist. Where the selector is generated, only objects with its label
+// are watched. [MetadataOnlyAnnotation] leaves out the bodies of kinds of which the
+// hooks read only metadata.
+//
 // # Complete and partial children
 //
 // Two styles of hooks are in use, and no response tells them apart; the
@@ -51,5 +83,9 @@
 // read at.
 //
 // Of a child's metadata, labels and annotations are compared; finalizers and
-// owner references are set at creation only. A child's status is never written.
+// owner references are set at creation only. A child's status is written only for
+// the kinds that [ChildStatusAnnotation] lists: by server-side apply to the status
+// subresource, with a field manager of its own, in both styles. An answer without
+// a status for such a child leaves its status alone; an empty one takes back what
+// was applied.
 package applier

@@ -46,7 +46,7 @@ func asObserved(object any) *observed {
 // changed is told of every change in a cache: before is nil for an object that
 // appeared, after for one that is gone.
 func (a *Applier) changed(c *objects, before, after *observed) {
-	if c.scope.resource == a.parent.resource && c.scope.labels == "" {
+	if c.scope == a.parentScope() {
 		a.parentChanged(before, after)
 	}
 	kind := a.childScopes[c.scope]
@@ -60,7 +60,7 @@ func (a *Applier) changed(c *objects, before, after *observed) {
 		parents := a.subscriptions.interested(c.scope, o)
 		for _, parent := range parents {
 			if len(parents) > wideInterest {
-				a.queue.AddAfter(parent, wideDelay)
+				a.alarms.set(parent, wideDelay)
 			} else {
 				a.queue.Add(parent)
 			}
@@ -106,14 +106,11 @@ func (a *Applier) childChanged(o *observed) {
 		}
 		return
 	}
-	candidates := a.parents.all()
-	if a.parent.namespaced {
-		candidates = a.parents.lookup(byNamespace, o.GetNamespace())
-	}
-	for _, parent := range candidates {
-		selector, err := a.selectorOf(parent)
-		if err == nil && selector.Matches(labels.Set(o.GetLabels())) {
-			a.enqueue(parent)
+	for _, term := range termsOfLabels(o.GetLabels()) {
+		for _, parent := range a.parents.lookup(bySelector, a.orphanKey(o.GetNamespace(), term)) {
+			if selector, err := a.selectorOf(parent); err == nil && selector.Matches(labels.Set(o.GetLabels())) {
+				a.enqueue(parent)
+			}
 		}
 	}
 }

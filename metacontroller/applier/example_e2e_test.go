@@ -124,7 +124,7 @@ func (w *world) rtjApply(address string) {
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		w.t.Fatal(err)
 	}
-	cmd := exec.Command(filepath.Join(dir, "rtj"), "apply", "-f", file, "--kubeconfig", server.kubeconfig)
+	cmd := exec.Command(filepath.Join(dir, "rtj"), "apply", "-f", file, "--kubeconfig", server.cluster.Kubeconfig)
 	cmd.Stderr = w.logs
 	if err := cmd.Start(); err != nil {
 		w.t.Fatal(err)

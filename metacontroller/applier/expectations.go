@@ -32,10 +32,12 @@ func (e expectation) fulfilled() bool {
 
 // outstanding drops the expectations that are fulfilled or too old, and returns
 // how long to wait for the rest at most, or 0 if there is none.
-func (s *parentState) outstanding(now time.Time) time.Duration {
-	kept := s.expectations[:0]
+func (r *records) outstanding(now time.Time) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	kept := r.expectations[:0]
 	var wait time.Duration
-	for _, e := range s.expectations {
+	for _, e := range r.expectations {
 		left := e.deadline.Sub(now)
 		if left <= 0 || e.fulfilled() {
 			continue
@@ -43,23 +45,25 @@ func (s *parentState) outstanding(now time.Time) time.Duration {
 		kept = append(kept, e)
 		wait = max(wait, left)
 	}
-	clear(s.expectations[len(kept):])
-	s.expectations = kept
+	clear(r.expectations[len(kept):])
+	r.expectations = kept
 	return wait
 }
 
 // wrote notes a write that returned object.
-func (s *parentState) wrote(cache *objects, object *observed) {
-	s.expectations = append(s.expectations, expectation{
-		cache: cache, namespace: object.GetNamespace(), name: object.GetName(),
-		resourceVersion: object.GetResourceVersion(), deadline: time.Now().Add(expectationLifetime),
-	})
+func (r *records) wrote(cache *objects, object *observed) {
+	r.expect(expectation{cache: cache, resourceVersion: object.GetResourceVersion()}, object)
 }
 
 // deleted notes a deletion of object.
-func (s *parentState) deleted(cache *objects, object *observed) {
-	s.expectations = append(s.expectations, expectation{
-		cache: cache, namespace: object.GetNamespace(), name: object.GetName(),
-		uid: object.GetUID(), deadline: time.Now().Add(expectationLifetime),
-	})
+func (r *records) deleted(cache *objects, object *observed) {
+	r.expect(expectation{cache: cache, uid: object.GetUID()}, object)
+}
+
+func (r *records) expect(e expectation, object *observed) {
+	e.namespace, e.name = object.GetNamespace(), object.GetName()
+	e.deadline = time.Now().Add(expectationLifetime)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.expectations = append(r.expectations, e)
 }

@@ -17,36 +17,6 @@ import (
 	"rtj.dev/rtj/metacontroller/applier"
 )
 
-func TestStatement40Metrics(t *testing.T) {
-	w := newWorld(t)
-	w.run(func(r *contract.SyncRequest) (*contract.SyncResponse, error) {
-		if parentName(r) == "fails" {
-			return nil, errors.New("always")
-		}
-		return answer(`{phase: Fine}`, configMapA), nil
-	})
-	w.parent("p", nil)
-	w.parent("fails", nil)
-	w.eventually("a failure is counted", func() bool { return w.metric("rtj_applier_hook_errors_total", "hook", "sync") > 0 })
-	w.eventually("a success is counted", func() bool { return w.metric("rtj_applier_syncs_total", "result", "success") > 0 })
-	w.applier.Enqueue(w.namespace, "p")
-	w.eventually("an unchanged child is counted", func() bool { return w.metric("rtj_applier_unchanged_children_total", "kind", "ConfigMap.v1") > 0 })
-	for _, c := range []struct {
-		want   float64
-		name   string
-		labels []string
-	}{
-		{1, "rtj_applier_writes_total", []string{"kind", "ConfigMap.v1", "verb", "create", "result", "ok"}},
-		{1, "rtj_applier_writes_total", []string{"kind", "Train.exp.dev/v1", "verb", "status", "result", "ok"}},
-		{0, "rtj_applier_live_reads_total", nil},
-	} {
-		w.eventually(fmt.Sprintf("%s%v is %v", c.name, c.labels, c.want), func() bool { return w.metric(c.name, c.labels...) == c.want })
-	}
-	if w.metric("rtj_applier_cache_objects", "scope", "configmaps.v1 with labels controller-uid") < 1 {
-		t.Error("the cached ConfigMap is not counted")
-	}
-}
-
 func TestStatement06FailedHookAppliesNothingAndIsRetried(t *testing.T) {
 	w := newWorld(t)
 	w.run(func(r *contract.SyncRequest) (*contract.SyncResponse, error) {
@@ -76,44 +46,6 @@ func TestHookThatHangsIsCutOff(t *testing.T) {
 	})
 	w.parent("p", nil)
 	w.eventually("the failure is logged", func() bool { return strings.Contains(w.logs.String(), "sync hook: context deadline exceeded") })
-}
-
-func TestStatement38PoisonParentDoesNotStopTheOthers(t *testing.T) {
-	w := newWorld(t)
-	w.run(func(r *contract.SyncRequest) (*contract.SyncResponse, error) {
-		switch {
-		case strings.Contains(string(r.Parent), `"name":"panics"`):
-			var m map[string]int
-			m["x"] = 1
-		case strings.Contains(string(r.Parent), `"name":"fails"`):
-			return nil, errors.New("always")
-		case strings.Contains(string(r.Parent), `"name":"rejected"`):
-			return answer("", `{apiVersion: exp.dev/v1, kind: Part, metadata: {name: bad}, spec: {color: 7}}`), nil
-		}
-		return answer(`{phase: Fine}`), nil
-	})
-	for _, name := range []string{"panics", "fails", "rejected"} {
-		w.parent(name, nil)
-	}
-	for i := range 50 {
-		w.parent(fmt.Sprintf("p%d", i), nil)
-	}
-	w.eventually("the others are synced", func() bool {
-		list, err := server.client.Resource(trains).Namespace(w.namespace).List(t.Context(), metav1.ListOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		fine := 0
-		for _, p := range list.Items {
-			if field(&p, "status", "phase") == "Fine" {
-				fine++
-			}
-		}
-		return fine == 50
-	})
-	if !strings.Contains(w.logs.String(), "assignment to entry in nil map") {
-		t.Error("the panic is not logged")
-	}
 }
 
 func TestRestartContinuesWithoutWrites(t *testing.T) {

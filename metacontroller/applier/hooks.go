@@ -30,6 +30,12 @@ type Hooks interface {
 	Customize(ctx context.Context, request *contract.CustomizeRequest) (*contract.CustomizeResponse, error)
 }
 
+// Identified is implemented by hooks that know who decides: the digest of a
+// program, or what a server says about its version. When that changes, customize
+// rules are asked for again and every parent is synced, also where nothing else
+// happens. Empty means not known.
+type Identified interface{ Identity() string }
+
 // RetryAfter is an error that says when to try again. Delays below a second
 // count as a second; with none, the ordinary back-off applies, and at least a
 // second. Some jitter is added.

@@ -5,6 +5,7 @@ package applier_test
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -43,27 +44,6 @@ func TestStatement16FinalizerIsAddedBeforeChildrenAndRemovedWhenFinalized(t *tes
 	w.eventually("child and parent are gone", func() bool { return w.get(configMaps, "a") == nil && w.get(trains, "p") == nil })
 }
 
-func TestStatement33ParentStaysUntilItsChildrenAreSeenToBeGone(t *testing.T) {
-	w := newWorld(t)
-	// A hook that says finalized at once, without looking.
-	w.finalize = func(*contract.SyncRequest) (*contract.SyncResponse, error) {
-		return &contract.SyncResponse{Finalized: true}, nil
-	}
-	w.run(always(answer("", configMapA)), withFinalize)
-	w.parent("p", nil)
-	w.eventually("the child exists", func() bool { return w.get(configMaps, "a") != nil })
-	w.patch(configMaps, "a", `{"metadata":{"finalizers":["example.dev/hold"]}}`)
-	w.quiet()
-	w.delete(trains, "p")
-	w.eventually("the child is being deleted", func() bool { return w.get(configMaps, "a").GetDeletionTimestamp() != nil })
-	w.quiet()
-	if w.get(trains, "p") == nil {
-		t.Error("the parent went before its child")
-	}
-	w.patch(configMaps, "a", `{"metadata":{"finalizers":null}}`)
-	w.eventually("the parent is gone", func() bool { return w.get(trains, "p") == nil })
-}
-
 func TestFinalizerIsRemovedWhenTheHookIsDropped(t *testing.T) {
 	w := newWorld(t)
 	w.finalize = drained
@@ -78,25 +58,32 @@ func TestFinalizerIsRemovedWhenTheHookIsDropped(t *testing.T) {
 func TestStatement17GarbageCollectorsFinalizerKeepsChildrenUnmanaged(t *testing.T) {
 	w := newWorld(t)
 	w.finalize = func(r *contract.SyncRequest) (*contract.SyncResponse, error) {
-		return answer(`{phase: Finalizing}`, `{apiVersion: v1, kind: ConfigMap, metadata: {name: new}}`), nil
+		return answer(`{phase: Finalizing}`, configMap("new")), nil
 	}
-	w.run(always(answer("")), withFinalize)
+	w.run(always(answer("", part("a", "red"), part("b", "red"))), withFinalize)
 	w.parent("p", nil)
+	w.eventually("the children exist", func() bool { return w.get(parts, "a") != nil && w.get(parts, "b") != nil })
+	// A child that cannot go keeps the garbage collector's finalizer on the parent.
+	w.patch(parts, "a", `{"metadata":{"finalizers":["example.dev/hold"]}}`)
 	w.quiet()
-	orphan := metav1.DeletePropagationOrphan
-	if err := server.client.Resource(trains).Namespace(w.namespace).Delete(t.Context(), "p", metav1.DeleteOptions{PropagationPolicy: &orphan}); err != nil {
+	foreground := metav1.DeletePropagationForeground
+	if err := server.client.Resource(trains).Namespace(w.namespace).Delete(t.Context(), "p", metav1.DeleteOptions{PropagationPolicy: &foreground}); err != nil {
 		t.Fatal(err)
 	}
-	// The garbage collector may take its finalizer off at once; as long as it is
-	// there, nothing is created.
-	w.eventually("finalize is called", func() bool { return w.finalizes.Load() > 0 })
-	w.eventually("the garbage collector is done", func() bool {
-		return !slices.Contains(w.get(trains, "p").GetFinalizers(), metav1.FinalizerOrphanDependents)
-	})
+	w.eventually("the finalize hook's status is written", func() bool { return field(w.get(trains, "p"), "status", "phase") == "Finalizing" })
+	w.quiet()
+	if !slices.Contains(w.get(trains, "p").GetFinalizers(), metav1.FinalizerDeleteDependents) {
+		t.Fatal("the garbage collector is done already, so this shows nothing")
+	}
+	for _, r := range w.requests.all {
+		if r == "POST configmaps" || strings.HasPrefix(r, "DELETE") {
+			t.Errorf("the applier managed children: %s", r)
+		}
+	}
 	w.mu.Lock()
 	w.finalize = drained
 	w.mu.Unlock()
-	w.patch(trains, "p", `{"metadata":{"annotations":{"touch":"1"}}}`)
+	w.patch(parts, "a", `{"metadata":{"finalizers":null}}`)
 	w.eventually("the parent is gone", func() bool { return w.get(trains, "p") == nil })
 }
 
@@ -145,12 +132,18 @@ func TestStatement08Status(t *testing.T) {
 		p := w.get(trains, "p")
 		return field(p, "status", "message") == "" && field(p, "status", "phase") == "Running" && field(p, "status", "observedGeneration") == "2"
 	})
-	w.onSync(always(answer(`null`)))
-	w.applier.Enqueue(w.namespace, "p")
-	w.eventually("only observedGeneration is left", func() bool {
-		status, _ := w.get(trains, "p").Object["status"].(map[string]any)
-		return len(status) == 1 && status["observedGeneration"] == int64(2)
-	})
+	for _, none := range []string{`null`, ``} {
+		w.onSync(always(answer(`{phase: Again}`)))
+		w.applier.Enqueue(w.namespace, "p")
+		w.eventually("there is a status", func() bool { return field(w.get(trains, "p"), "status", "phase") == "Again" })
+		w.quiet()
+		w.onSync(always(answer(none)))
+		w.applier.Enqueue(w.namespace, "p")
+		w.eventually(fmt.Sprintf("only observedGeneration is left after status %q", none), func() bool {
+			status, _ := w.get(trains, "p").Object["status"].(map[string]any)
+			return len(status) == 1 && status["observedGeneration"] == int64(2)
+		})
+	}
 	w.quiet()
 	w.applier.Enqueue(w.namespace, "p")
 	if idle := w.quiet(); len(idle) > 0 {
@@ -250,6 +243,45 @@ func TestStatement24ChangesOfChildrenSyncTheirParent(t *testing.T) {
 		step.do()
 		w.eventually(step.what+" syncs the parent", func() bool { return w.syncs.Load() > n })
 		w.quiet()
+	}
+}
+
+// A list that replaces a broken watch repeats every object. What has not changed
+// causes no sync, what has changed meanwhile does.
+func TestStatement24RepeatedObjectsSyncNothing(t *testing.T) {
+	w := newWorld(t).run(always(answer("", configMapA)))
+	w.parent("p", nil)
+	w.eventually("the child exists", func() bool { return w.get(configMaps, "a") != nil })
+	w.quiet()
+	n := w.syncs.Load()
+	var relisted sync.Map
+	w.requests.through(func(r *http.Request, send func() (*http.Response, error)) (*http.Response, error) {
+		query := r.URL.Query()
+		if query.Has("sendInitialEvents") || query.Has("limit") {
+			relisted.Store(r.URL.Path, true)
+		} else if _, done := relisted.Load(r.URL.Path); !done && query.Has("watch") {
+			return gone(r), nil
+		}
+		return send()
+	})
+	w.requests.cut()
+	for _, path := range []string{"/apis/exp.dev/v1/trains", "/api/v1/configmaps"} {
+		w.eventually(path+" is listed again", func() bool { _, done := relisted.Load(path); return done })
+	}
+	w.patch(configMaps, "a", `{"metadata":{"annotations":{"touched":"yes"}}}`)
+	w.eventually("the change syncs the parent", func() bool { return w.syncs.Load() > n })
+	w.quiet()
+	if got := w.syncs.Load() - n; got != 1 {
+		t.Errorf("%d syncs for one change and two repetitions", got)
+	}
+}
+
+// gone is the answer to a watch from a state that the API server has forgotten.
+func gone(r *http.Request) *http.Response {
+	return &http.Response{
+		StatusCode: http.StatusGone, Status: "410 Gone", Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r,
+		Header: http.Header{"Content-Type": {"application/json"}},
+		Body:   io.NopCloser(strings.NewReader(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","message":"too old resource version","code":410}`)),
 	}
 }
 

@@ -22,6 +22,8 @@ type metrics struct {
 
 	queueDepth   *prometheus.Desc
 	cacheObjects *prometheus.Desc
+	cacheBytes   *prometheus.Desc
+	remembered   *prometheus.Desc
 	applier      *Applier
 }
 
@@ -35,7 +37,7 @@ func newMetrics(a *Applier, controller string) *metrics {
 			Buckets: prometheus.ExponentialBuckets(0.0005, 4, 9)}, by)
 	}
 	return &metrics{
-		syncs:        counter("syncs_total", "Syncs of a parent, by result: success, not-yet (caches not complete), lost-race (a write came too late), error.", "result"),
+		syncs:        counter("syncs_total", "Syncs of a parent, by result: success, unfinished (more to write in its next turn), not-yet (caches not complete), lost-race (a write came too late), error.", "result"),
 		syncDuration: histogram("sync_duration_seconds", "Duration of a sync, hooks and writes included."),
 		hookDuration: histogram("hook_duration_seconds", "Duration of a call of a hook.", "hook"),
 		hookErrors:   counter("hook_errors_total", "Calls of a hook that failed, by cause: connection, tls, credentials, timeout, throttled, status, too-large, answer (not understood or refused), panic, hook (an error of the hook itself).", "hook", "cause"),
@@ -44,6 +46,8 @@ func newMetrics(a *Applier, controller string) *metrics {
 		same:         counter("unchanged_children_total", "Children that were already what the hook wants.", "kind"),
 		queueDepth:   prometheus.NewDesc("rtj_applier_queue_depth", "Parents that wait for a worker.", nil, labels),
 		cacheObjects: prometheus.NewDesc("rtj_applier_cache_objects", "Objects in a cache.", []string{"scope"}, labels),
+		cacheBytes:   prometheus.NewDesc("rtj_applier_cache_bytes", "About how much memory the objects of a cache take.", []string{"scope"}, labels),
+		remembered:   prometheus.NewDesc("rtj_applier_remembered", "Entries that are held in memory about parents, by what they are: parents, alarms (times of later syncs), subscribers (parents with related objects), objects (written parents and children), expectations (writes that the caches do not show yet).", []string{"of"}, labels),
 		applier:      a,
 	}
 }
@@ -59,6 +63,8 @@ func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 	}
 	ch <- m.queueDepth
 	ch <- m.cacheObjects
+	ch <- m.cacheBytes
+	ch <- m.remembered
 }
 
 // Collect implements prometheus.Collector.
@@ -67,8 +73,12 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 		c.Collect(ch)
 	}
 	ch <- prometheus.MustNewConstMetric(m.queueDepth, prometheus.GaugeValue, float64(m.applier.queue.Len()))
-	for scope, n := range m.applier.cacheSizes() {
-		ch <- prometheus.MustNewConstMetric(m.cacheObjects, prometheus.GaugeValue, float64(n), scope)
+	for scope, size := range m.applier.cacheSizes() {
+		ch <- prometheus.MustNewConstMetric(m.cacheObjects, prometheus.GaugeValue, float64(size.objects), scope.String())
+		ch <- prometheus.MustNewConstMetric(m.cacheBytes, prometheus.GaugeValue, float64(size.bytes), scope.String())
+	}
+	for of, n := range m.applier.remembered() {
+		ch <- prometheus.MustNewConstMetric(m.remembered, prometheus.GaugeValue, float64(n), of)
 	}
 }
 

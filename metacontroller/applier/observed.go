@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -21,6 +22,8 @@ var lastApplied = []string{
 // must not be modified.
 type observed struct {
 	*unstructured.Unstructured
+	// size is about how many bytes of memory the object takes.
+	size int
 	once sync.Once
 	raw  json.RawMessage
 }
@@ -39,7 +42,37 @@ func observe(object *unstructured.Unstructured) *observed {
 			}
 		}
 	}
-	return &observed{Unstructured: object}
+	return &observed{Unstructured: object, size: sizeOf(object.Object)}
+}
+
+// withoutBody returns what is left of an object of which only metadata is wanted.
+func withoutBody(object *unstructured.Unstructured) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": object.Object["apiVersion"], "kind": object.Object["kind"], "metadata": object.Object["metadata"],
+	}}
+}
+
+// sizeOf returns about how many bytes a decoded JSON value takes.
+func sizeOf(value any) int {
+	const header, entry = 16, 56 // of an interface value or string; of an entry of a map
+	switch v := value.(type) {
+	case map[string]any:
+		size := header
+		for key, member := range v {
+			size += entry + len(key) + sizeOf(member)
+		}
+		return size
+	case []any:
+		size := header
+		for _, element := range v {
+			size += header + sizeOf(element)
+		}
+		return size
+	case string:
+		return header + len(v)
+	default:
+		return header
+	}
 }
 
 // json returns the object as hooks get it. It is made once for each version of
@@ -57,10 +90,18 @@ func (o *observed) json() json.RawMessage {
 }
 
 // transform makes the caches hold observed objects.
-func transform(object any) (any, error) {
+func (s scope) transform(object any) (any, error) {
 	switch o := object.(type) {
 	case *unstructured.Unstructured:
 		return observe(o), nil
+	case *metav1.PartialObjectMetadata:
+		metadata, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&o.ObjectMeta)
+		if err != nil {
+			return nil, err
+		}
+		return observe(&unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": s.resource.GroupVersion().String(), "kind": s.metadataOf, "metadata": metadata,
+		}}), nil
 	case *observed, cache.DeletedFinalStateUnknown:
 		return o, nil
 	default:

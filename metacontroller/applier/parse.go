@@ -208,6 +208,7 @@ func (c *CompositeController) Validate() error {
 	if period := c.Spec.ResyncPeriodSeconds; period != nil && *period < 1 {
 		fault("spec.resyncPeriodSeconds", "must be at least 1")
 	}
+	c.validateLists(fault)
 	c.validateHooks(fault)
 	return errors.Join(faults...)
 }

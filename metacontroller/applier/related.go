@@ -18,7 +18,8 @@ import (
 	"rtj.dev/rtj/hooks/contract"
 )
 
-var namespaces = scope{resource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}}
+// namespaces are held for the labels that namespaceSelectors ask for.
+var namespaces = scope{resource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, metadataOf: "Namespace"}
 
 // relatedRule is a rule of a customize hook, ready for use.
 type relatedRule struct {
@@ -214,6 +215,20 @@ func (s *subscriptions) set(parent types.NamespacedName, rules []*relatedRule) {
 	})
 }
 
+// has tells whether a parent asks for objects of a scope.
+func (s *subscriptions) has(sc scope) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.byTopic[sc]) > 0
+}
+
+// len counts the parents that ask for something.
+func (s *subscriptions) len() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.byParent)
+}
+
 // interested returns the parents that ask for an object of a scope.
 func (s *subscriptions) interested(sc scope, o *observed) []types.NamespacedName {
 	s.mu.Lock()
@@ -236,6 +251,10 @@ func (s *subscriptions) interested(sc scope, o *observed) []types.NamespacedName
 	return parents
 }
 
+// question is what the rules of a customize hook answer: a generation of the
+// parent, put to hooks of a certain identity.
+type question struct{ generation, identity int64 }
+
 // relatedTo returns the objects that the customize hook asks for, and starts the
 // watches for them at their first use.
 func (a *Applier) relatedTo(ctx context.Context, key types.NamespacedName, parent *observed, state *parentState) (contract.ObjectMap, error) {
@@ -244,7 +263,7 @@ func (a *Applier) relatedTo(ctx context.Context, key types.NamespacedName, paren
 	if hook == nil {
 		return related, nil
 	}
-	if !state.haveRules || state.rulesGeneration != parent.GetGeneration() {
+	if asked := (question{parent.GetGeneration(), a.identity.Load()}); state.rulesFor != asked {
 		request := &contract.CustomizeRequest{Controller: a.controllerJSON, Parent: parent.json()}
 		started := time.Now()
 		response, err := call(ctx, "customize", hook, a.hooks.Customize, request)
@@ -266,18 +285,21 @@ func (a *Applier) relatedTo(ctx context.Context, key types.NamespacedName, paren
 				a.metrics.hookFailed("customize", CauseAnswer)
 				return nil, fmt.Errorf("customize hook: relatedResources[%d]: %w", i, err)
 			}
+			if a.metadataOnly[rule.kind.resource.GroupResource()] {
+				rule.scope.metadataOf = rule.kind.kind
+			}
 			rules = append(rules, rule)
 		}
-		state.rules, state.rulesGeneration, state.haveRules = rules, parent.GetGeneration(), true
+		state.rules, state.rulesFor = rules, asked
 		// Subscribed before the caches are read, so that no change falls between.
 		a.subscriptions.set(key, rules)
 	}
 	var unsynced []*objects
 	for _, rule := range state.rules {
-		cache := a.caches.start(rule.scope, a.handler)
+		cache := a.caches.start(rule.scope, a.handler, nil)
 		var namespaceCache *objects
 		if rule.namespaceSelector != nil {
-			namespaceCache = a.caches.start(namespaces, a.handler)
+			namespaceCache = a.caches.start(namespaces, a.handler, nil)
 			if !namespaceCache.informer.HasSynced() {
 				unsynced = append(unsynced, namespaceCache)
 			}

@@ -10,6 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"rtj.dev/rtj/hooks/contract"
 )
@@ -73,6 +74,58 @@ func TestStatement20RelatedObjects(t *testing.T) {
 	}
 	w.patch(trains, "p", `{"spec":{"x":1}}`)
 	w.eventually("customize is asked for a new generation", func() bool { return w.customs.Load() == 2 })
+}
+
+func TestStatement20RulesThatContradictThemselvesAreRefused(t *testing.T) {
+	all := &metav1.LabelSelector{}
+	for name, c := range map[string]struct {
+		rule contract.RelatedResourceRule
+		want string
+	}{
+		"names and labels":              {contract.RelatedResourceRule{APIVersion: "v1", Resource: "configmaps", Names: []string{"a"}, LabelSelector: all}, "relatedResources[0].names: excludes labelSelector"},
+		"names and namespace labels":    {contract.RelatedResourceRule{APIVersion: "v1", Resource: "configmaps", Names: []string{"a"}, NamespaceSelector: all}, "relatedResources[0].names: excludes namespaceSelector"},
+		"namespace and its labels":      {contract.RelatedResourceRule{APIVersion: "v1", Resource: "configmaps", Namespace: "default", NamespaceSelector: all}, "relatedResources[0].namespace: excludes namespaceSelector"},
+		"namespace of a cluster's kind": {contract.RelatedResourceRule{APIVersion: "v1", Resource: "nodes", Namespace: "default"}, "relatedResources[0]: nodes have no namespace to select by"},
+		"no such kind":                  {contract.RelatedResourceRule{APIVersion: "v1", Resource: "ConfigMap"}, `relatedResources[0]: the API server has no resource \"ConfigMap\" in v1; did you mean \"configmaps\"?`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.customize = func(*contract.CustomizeRequest) (*contract.CustomizeResponse, error) {
+				return &contract.CustomizeResponse{RelatedResources: []contract.RelatedResourceRule{c.rule}}, nil
+			}
+			w.run(always(answer("", configMapA)), withCustomize)
+			w.parent("p", nil)
+			w.eventually("it is refused: "+c.want, func() bool { return strings.Contains(w.logs.String(), c.want) })
+			if w.syncs.Load() > 0 || w.get(configMaps, "a") != nil {
+				t.Error("the sync hook was asked without its related objects")
+			}
+		})
+	}
+}
+
+// Objects are selected by the labels of their namespace, and such a change counts.
+func TestStatement20NamespaceSelector(t *testing.T) {
+	w, other := newWorld(t), newWorld(t)
+	w.create(configMaps, other.namespace, object("v1", "ConfigMap", "there", nil))
+	w.customize = func(*contract.CustomizeRequest) (*contract.CustomizeResponse, error) {
+		return &contract.CustomizeResponse{RelatedResources: []contract.RelatedResourceRule{{
+			APIVersion: "v1", Resource: "configmaps", NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"chosen-by": w.namespace}}}}}, nil
+	}
+	w.run(func(r *contract.SyncRequest) (*contract.SyncResponse, error) {
+		return answer(fmt.Sprintf(`{message: "%v"}`, r.Related.Get("ConfigMap.v1", other.namespace+"/there") != nil)), nil
+	}, withCustomize)
+	w.parent("p", nil)
+	w.eventually("it is not shown", func() bool { return field(w.get(trains, "p"), "status", "message") == "false" })
+	label := func(value string) {
+		patch := `{"metadata":{"labels":{"chosen-by":` + value + `}}}`
+		if _, err := server.client.Resource(namespaces).Patch(t.Context(), other.namespace, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	label(`"` + w.namespace + `"`)
+	w.eventually("it is shown", func() bool { return field(w.get(trains, "p"), "status", "message") == "true" })
+	label(`null`)
+	w.eventually("it is not shown any more", func() bool { return field(w.get(trains, "p"), "status", "message") == "false" })
 }
 
 func labelled(name, key, value string) *unstructured.Unstructured {

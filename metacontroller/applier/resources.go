@@ -19,6 +19,8 @@ type kind struct {
 	namespaced bool
 	// hasStatus says that status is a subresource.
 	hasStatus bool
+	// metadataOnly says that this applier sees no bodies of the kind.
+	metadataOnly bool
 }
 
 func (k kind) gvk() schema.GroupVersionKind { return k.resource.GroupVersion().WithKind(k.kind) }

@@ -7,8 +7,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -27,10 +29,9 @@ import (
 // server is the API server of a local cluster, shared by the tests of this
 // package. Each test has a namespace of its own.
 var server struct {
-	config *rest.Config
-	client dynamic.Interface
-	// kubeconfig is the path of the administrator's.
-	kubeconfig string
+	cluster *cluster.Cluster
+	config  *rest.Config
+	client  dynamic.Interface
 }
 
 func TestMain(m *testing.M) {
@@ -45,7 +46,8 @@ func TestMain(m *testing.M) {
 				fmt.Fprintln(os.Stderr, err)
 			}
 		}()
-		server.config, server.kubeconfig = rest.CopyConfig(c.RESTConfig), c.Kubeconfig
+		server.cluster = c
+		server.config = rest.CopyConfig(c.RESTConfig)
 		server.config.QPS = -1
 		if server.client, err = dynamic.NewForConfig(server.config); err == nil {
 			err = createKinds()
@@ -86,6 +88,25 @@ spec:
 ---
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
+metadata: {name: fleets.exp.dev}
+spec:
+  group: exp.dev
+  scope: Cluster
+  names: {plural: fleets, singular: fleet, kind: Fleet}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    subresources: {status: {}}
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec: {type: object, x-kubernetes-preserve-unknown-fields: true}
+          status: {type: object, x-kubernetes-preserve-unknown-fields: true}
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
 metadata: {name: parts.exp.dev}
 spec:
   group: exp.dev
@@ -110,20 +131,6 @@ spec:
               active: {type: boolean}
               items: {type: array, items: {type: object, properties: {name: {type: string}, mode: {type: string, default: auto}}}}
           status: {type: object, x-kubernetes-preserve-unknown-fields: true}
----
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: fleets.exp.dev}
-spec:
-  group: exp.dev
-  scope: Cluster
-  names: {plural: fleets, singular: fleet, kind: Fleet}
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    subresources: {status: {}}
-    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
 ---
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -179,8 +186,13 @@ type requests struct {
 	all  []string
 	// slow is how late the events of watches come.
 	slow time.Duration
-	// before, if set, is called before a request is sent.
+	// before, if set, is called before a request is sent, other than those of caches.
 	before func(*http.Request)
+	// around, if set, does every request.
+	around func(r *http.Request, send func() (*http.Response, error)) (*http.Response, error)
+	// unrecorded says that there will be too many requests to keep.
+	unrecorded bool
+	watches    map[*late]bool
 }
 
 func (r *requests) wrap(next http.RoundTripper) http.RoundTripper {
@@ -189,23 +201,54 @@ func (r *requests) wrap(next http.RoundTripper) http.RoundTripper {
 		isRead := request.Method == http.MethodGet && (query.Has("watch") || query.Has("limit") || query.Has("resourceVersion") || query.Has("sendInitialEvents"))
 		discovery := request.Method == http.MethodGet && len(strings.Split(strings.Trim(request.URL.Path, "/"), "/")) <= 3
 		r.mu.Lock()
-		before := r.before
+		before, around := r.before, r.around
 		r.mu.Unlock()
 		if !isRead && !discovery {
 			if before != nil {
 				before(request)
 			}
-			what := request.Method + " " + request.URL.Path[strings.LastIndex(strings.TrimSuffix(request.URL.Path, "/status"), "/")+1:]
-			r.mu.Lock()
-			r.seen, r.all = append(r.seen, what), append(r.all, what)
-			r.mu.Unlock()
+			r.record(request.Method + " " + request.URL.Path[strings.LastIndex(strings.TrimSuffix(request.URL.Path, "/status"), "/")+1:])
 		}
-		response, err := next.RoundTrip(request)
+		send := func() (*http.Response, error) { return next.RoundTrip(request) }
+		if around != nil {
+			sent := send
+			send = func() (*http.Response, error) { return around(request, sent) }
+		}
+		response, err := send()
 		if err == nil && query.Has("watch") {
-			response.Body = &late{response.Body, r}
+			response.Body = r.watch(response.Body)
 		}
 		return response, err
 	})
+}
+
+func (r *requests) record(what string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.unrecorded {
+		r.seen, r.all = append(r.seen, what), append(r.all, what)
+	}
+}
+
+func (r *requests) watch(body io.ReadCloser) io.ReadCloser {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.watches == nil {
+		r.watches = map[*late]bool{}
+	}
+	l := &late{body, r}
+	r.watches[l] = true
+	return l
+}
+
+// cut ends the watches that are open.
+func (r *requests) cut() {
+	r.mu.Lock()
+	open := slices.Collect(maps.Keys(r.watches))
+	r.mu.Unlock()
+	for _, l := range open {
+		_ = l.Close()
+	}
 }
 
 // late is the body of a watch whose events come late.
@@ -221,6 +264,13 @@ func (l *late) Read(p []byte) (int, error) {
 	l.requests.mu.Unlock()
 	time.Sleep(slow)
 	return n, err
+}
+
+func (l *late) Close() error {
+	l.requests.mu.Lock()
+	delete(l.requests.watches, l)
+	l.requests.mu.Unlock()
+	return l.ReadCloser.Close()
 }
 
 // delay makes the events of watches come late.
@@ -243,6 +293,34 @@ func (r *requests) hook(before func(*http.Request)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.before = before
+}
+
+// through has every request done by a function, which may send it.
+func (r *requests) through(around func(r *http.Request, send func() (*http.Response, error)) (*http.Response, error)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.around = around
+}
+
+// bodyOf returns the object that a request sends.
+func bodyOf(r *http.Request) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{}
+	if r.GetBody == nil {
+		return o
+	}
+	body, err := r.GetBody()
+	if err != nil {
+		panic(err)
+	}
+	defer body.Close()
+	text, err := io.ReadAll(body)
+	if err != nil {
+		panic(err)
+	}
+	if err := yaml.Unmarshal(text, &o.Object); err != nil {
+		panic(err)
+	}
+	return o
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)

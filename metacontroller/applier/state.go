@@ -1,8 +1,8 @@
 package applier
 
 import (
-	"crypto/sha256"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"time"
 
@@ -12,66 +12,47 @@ import (
 
 // parentState is what is remembered of a parent between syncs. Only the worker
 // that syncs the parent uses it, and the queue gives a parent to one worker at a
-// time. It goes when the parent goes; losing it costs requests, never
-// correctness.
+// time; its records are also used by the writes of one sync. It goes when the
+// parent goes; losing it costs requests, never correctness.
 type parentState struct {
 	uid types.UID
-	// rules of the customize hook, for one generation of the parent.
-	rules           []*relatedRule
-	rulesGeneration int64
-	haveRules       bool
-	// unreachable holds, by uid, the difference that was left when an object was
-	// last written: what the API server does not take or keeps changing back.
-	unreachable map[types.UID][sha256.Size]byte
-	// applied holds, by uid, what of the children was last applied.
-	applied      map[types.UID]applied
-	expectations []expectation
+	// rules of the customize hook, and what they answer.
+	rules    []*relatedRule
+	rulesFor question
+	*records
 	// failures in a row, and when the next attempt may be.
 	failures  int
 	notBefore time.Time
+	// slow says that the last failure took long.
+	slow bool
+	// resyncAt is when a hook asked to be called again, if it did.
+	resyncAt time.Time
 }
+
+func newParentState() *parentState { return &parentState{records: newRecords()} }
 
 // forUID starts afresh when a new parent has the name of an old one.
 func (s *parentState) forUID(uid types.UID) {
 	if s.uid != uid {
-		*s = parentState{uid: uid, failures: s.failures, notBefore: s.notBefore}
+		*s = parentState{uid: uid, records: newRecords(), failures: s.failures, notBefore: s.notBefore, slow: s.slow}
 	}
 }
 
-// knows tells whether a difference is known to be unreachable.
-func (s *parentState) knows(uid types.UID, d difference) bool {
-	known, ok := s.unreachable[uid]
-	return ok && known == d.fingerprint()
+// resyncAfter notes that a hook asked to be called again. The earliest time wins.
+func (s *parentState) resyncAfter(seconds float64) {
+	if seconds <= 0 {
+		return
+	}
+	at := time.Now().Add(time.Duration(math.Min(seconds*float64(time.Second), float64(365*24*time.Hour))))
+	if s.resyncAt.IsZero() || at.Before(s.resyncAt) {
+		s.resyncAt = at
+	}
 }
 
-// remember notes what was left of a difference after a write. It returns whether
-// that is news.
-func (s *parentState) remember(uid types.UID, left difference) bool {
-	if left.empty() {
-		delete(s.unreachable, uid)
-		return false
-	}
-	if s.unreachable == nil {
-		s.unreachable = map[types.UID][sha256.Size]byte{}
-	}
-	fingerprint := left.fingerprint()
-	news := s.unreachable[uid] != fingerprint
-	s.unreachable[uid] = fingerprint
-	return news
-}
-
-// prune forgets the children that are gone.
-func (s *parentState) prune(exists func(types.UID) bool) {
-	for uid := range s.unreachable {
-		if uid != s.uid && !exists(uid) {
-			delete(s.unreachable, uid)
-		}
-	}
-	for uid := range s.applied {
-		if !exists(uid) {
-			delete(s.applied, uid)
-		}
-	}
+// quarantined tells whether the parent may only use the workers that are set
+// aside for those that fail: it has failed again and again, or took long to.
+func (s *parentState) quarantined() bool {
+	return s.failures >= quarantineAfter || s.failures > 0 && s.slow
 }
 
 const (
@@ -84,6 +65,10 @@ const (
 	failurePause = time.Second
 	// conflictRetry is when a lost write is tried again if no event comes first.
 	conflictRetry = time.Second
+	// quarantineAfter so many failures in a row a parent is quarantined, and after
+	// the first one if it took longer than slowFailure, such as a hook that hangs.
+	quarantineAfter = 3
+	slowFailure     = 500 * time.Millisecond
 )
 
 // backoff returns the delay after so many failures in a row, the first being 1:

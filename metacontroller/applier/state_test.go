@@ -72,20 +72,21 @@ func TestLostRacesAreNoFailures(t *testing.T) {
 }
 
 func TestStateForgetsWhatIsGone(t *testing.T) {
-	s := &parentState{uid: "parent"}
+	s := newParentState()
+	s.forUID("parent")
 	left := compare(map[string]any{}, map[string]any{"a": int64(1)}, true)
 	for _, uid := range []types.UID{"parent", "kept", "gone"} {
 		s.remember(uid, left)
 		s.noteApplied(uid, nil)
 	}
-	s.prune(func(uid types.UID) bool { return uid == "kept" })
-	if len(s.unreachable) != 2 || len(s.applied) != 1 {
-		t.Errorf("remembered: %d differences, %d applied", len(s.unreachable), len(s.applied))
+	s.prune(map[types.UID]bool{"parent": true, "kept": true})
+	if n, _ := s.recorded(); n != 2 || s.knows("gone", left) || !s.knows("kept", left) {
+		t.Errorf("%d objects are remembered", n)
 	}
 	s.failures = 3
 	s.forUID("another")
-	if s.unreachable != nil || s.applied != nil || s.failures != 3 {
-		t.Errorf("a new parent of the name inherits %+v", s)
+	if n, _ := s.recorded(); n > 0 || s.failures != 3 {
+		t.Errorf("a new parent of the name inherits %d records, and has failed %d times", n, s.failures)
 	}
 }
 

@@ -35,7 +35,7 @@ func (a *Applier) writeStatus(ctx context.Context, parent *observed, state *pare
 	if err := a.parents.overtaken(parent); err != nil {
 		return err
 	}
-	written, err := a.patch(ctx, "status", a.parent, parent, guarded(parent, left.patch), "status")
+	written, err := a.patch(ctx, "status", a.parent, parent, guarded(parent, left.patch), forReal, "status")
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
 		return &lostRace{fmt.Errorf("status: %w", err)}
@@ -80,7 +80,7 @@ func (a *Applier) setFinalizer(ctx context.Context, parent *observed, state *par
 		value = finalizers
 	}
 	patch := guarded(parent, map[string]any{"metadata": map[string]any{"finalizers": value}})
-	written, err := a.patch(ctx, "finalizer", a.parent, parent, patch)
+	written, err := a.patch(ctx, "finalizer", a.parent, parent, patch, forReal)
 	switch {
 	case apierrors.IsNotFound(err) && !present:
 		return parent, nil

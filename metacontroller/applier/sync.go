@@ -3,10 +3,7 @@ package applier
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"math"
-	"runtime/debug"
 	"slices"
 	"time"
 
@@ -17,9 +14,47 @@ import (
 	"rtj.dev/rtj/hooks/contract"
 )
 
+// round is one sync of one parent.
+type round struct {
+	key   types.NamespacedName
+	state *parentState
+	turn  *turn
+
+	parent *observed
+	// finalizing says that the finalize hook decides.
+	finalizing bool
+	// selector tells which objects are children of the parent, and claimed are
+	// those that are.
+	selector labels.Selector
+	claimed  map[childKey]child
+
+	// What the hook answered. finalized lets the parent go.
+	desired   []*desiredChild
+	status    map[string]any
+	finalized bool
+}
+
 // sync does one round for one parent: observe, ask the hook, make it so. It
 // returns everything that went wrong; what can be done in spite of it is done.
-func (a *Applier) sync(ctx context.Context, key types.NamespacedName, state *parentState) []error {
+// Unfinished says that there is more to write than fits into one turn.
+func (a *Applier) sync(ctx context.Context, key types.NamespacedName, state *parentState) (faults []error, unfinished bool) {
+	r := a.begin(key, state)
+	if r == nil {
+		return nil, false
+	}
+	if wait := state.outstanding(time.Now()); wait > 0 {
+		return []error{&notYet{reason: "the caches do not show the last writes yet", after: wait}}, false
+	}
+	for _, step := range []func(context.Context, *round) error{a.keepFinalizer, a.observeChildren, a.decide} {
+		if err := step(ctx, r); err != nil {
+			return []error{err}, false
+		}
+	}
+	return a.act(ctx, r)
+}
+
+// begin returns nil for a parent that is gone or none of ours.
+func (a *Applier) begin(key types.NamespacedName, state *parentState) *round {
 	parent := a.parents.get(key.Namespace, key.Name)
 	if parent == nil {
 		a.forget(key)
@@ -28,9 +63,6 @@ func (a *Applier) sync(ctx context.Context, key types.NamespacedName, state *par
 	if state.uid != parent.GetUID() {
 		state.forUID(parent.GetUID())
 		a.subscriptions.set(key, nil)
-	}
-	if wait := state.outstanding(time.Now()); wait > 0 {
-		return []error{&notYet{reason: "the caches do not show the last writes yet", after: wait}}
 	}
 	selected := a.selector.Matches(labels.Set(parent.GetLabels()))
 	if !selected && !slices.Contains(parent.GetFinalizers(), a.controller.Finalizer()) {
@@ -42,76 +74,92 @@ func (a *Applier) sync(ctx context.Context, key types.NamespacedName, state *par
 	if !finalizing && hooks.Sync == nil {
 		return nil
 	}
-	var err error
-	if hooks.Finalize == nil || !terminating(parent) && selected {
-		if parent, err = a.setFinalizer(ctx, parent, state, hooks.Finalize != nil); err != nil {
-			return []error{err}
-		}
-	}
+	return &round{key: key, state: state, turn: newTurn(a.limits.TurnWrites), parent: parent, finalizing: finalizing}
+}
 
-	selector, err := a.selectorOf(parent)
-	if err != nil {
-		return []error{err}
+// keepFinalizer adds our finalizer before anything else is done for a parent, and
+// removes it where there is no finalize hook any more.
+func (a *Applier) keepFinalizer(ctx context.Context, r *round) (err error) {
+	if r.finalizing {
+		return nil
 	}
-	claimed, err := a.claim(ctx, parent, selector, state)
-	if err != nil {
-		return []error{err}
-	}
-	related, err := a.relatedTo(ctx, key, parent, state)
-	if err != nil {
-		return []error{err}
-	}
-	response, err := a.ask(ctx, parent, claimed, related, finalizing)
-	if err != nil {
-		return []error{err}
-	}
-	desired, err := a.desiredChildren(parent, selector, response)
-	if err != nil {
-		return []error{a.refused(finalizing, err)}
-	}
-	status, err := desiredStatus(parent, response)
-	if err != nil {
-		return []error{a.refused(finalizing, err)}
-	}
-	a.resyncAfter(key, response.ResyncAfterSeconds)
+	r.parent, err = a.setFinalizer(ctx, r.parent, r.state, a.controller.Spec.Hooks.Finalize != nil)
+	return err
+}
 
-	var faults []error
-	managed := finalizing || !terminating(parent)
-	if managed = managed && !heldByGarbageCollector(parent); managed {
-		state.prune(func(uid types.UID) bool {
-			for _, c := range claimed {
-				if c.GetUID() == uid {
-					return true
-				}
-			}
-			return false
-		})
-		faults = a.manage(ctx, parent, state, claimed, desired)
+func (a *Applier) observeChildren(ctx context.Context, r *round) (err error) {
+	if r.selector, err = a.selectorOf(r.parent); err != nil {
+		return err
 	}
-	if finalizing && response.Finalized && len(faults) == 0 {
-		if managed && unwanted(claimed, desired) > 0 {
-			// The parent stays until what was to be removed is seen to be gone. The
-			// deletions bring events.
-		} else {
-			if parent, err = a.setFinalizer(ctx, parent, state, false); err != nil {
-				return []error{err}
-			}
-			if terminating(parent) && len(parent.GetFinalizers()) == 0 {
-				return nil
-			}
+	r.claimed, err = a.claim(ctx, r.parent, r.selector, r.state)
+	return err
+}
+
+// decide asks the hook and checks its answer. One that cannot be accepted is
+// refused as a whole, before anything is written.
+func (a *Applier) decide(ctx context.Context, r *round) error {
+	related, err := a.relatedTo(ctx, r.key, r.parent, r.state)
+	if err != nil {
+		return err
+	}
+	response, err := a.ask(ctx, r, related)
+	if err != nil {
+		return err
+	}
+	if err := a.limits.check(response); err != nil {
+		return a.refused(r, err)
+	}
+	if r.desired, err = a.desiredChildren(r.parent, r.selector, response); err != nil {
+		return a.refused(r, err)
+	}
+	if r.status, err = desiredStatus(r.parent, response); err != nil {
+		return a.refused(r, err)
+	}
+	r.finalized = r.finalizing && response.Finalized
+	r.state.resyncAfter(response.ResyncAfterSeconds)
+	return nil
+}
+
+// act makes it so: children, then the parent's finalizer and status.
+func (a *Applier) act(ctx context.Context, r *round) (faults []error, unfinished bool) {
+	managed := (r.finalizing || !terminating(r.parent)) && !heldByGarbageCollector(r.parent)
+	if managed {
+		r.state.prune(r.existing())
+		faults = a.manage(ctx, r)
+		unfinished = r.turn.putOff
+	}
+	// The parent stays until what was to be removed is seen to be gone. The
+	// deletions bring events.
+	if r.finalized && len(faults) == 0 && !unfinished && !(managed && r.unwanted() > 0) {
+		parent, err := a.setFinalizer(ctx, r.parent, r.state, false)
+		if err != nil {
+			return []error{err}, false
 		}
+		if terminating(parent) && len(parent.GetFinalizers()) == 0 {
+			return nil, false
+		}
+		r.parent = parent
 	}
-	if err := a.writeStatus(ctx, parent, state, status); err != nil {
+	if err := a.writeStatus(ctx, r.parent, r.state, r.status); err != nil {
 		faults = append(faults, err)
 	}
-	return faults
+	return faults, unfinished
+}
+
+// existing are the uids of the parent and of the children that are observed.
+func (r *round) existing() map[types.UID]bool {
+	exist := map[types.UID]bool{r.parent.GetUID(): true}
+	for _, c := range r.claimed {
+		exist[c.GetUID()] = true
+	}
+	return exist
 }
 
 // unwanted counts the children that are observed and not desired.
-func unwanted(claimed map[childKey]child, desired []*desiredChild) int {
-	n := len(claimed)
-	for _, d := range desired {
-		if _, ok := claimed[d.key()]; ok {
+func (r *round) unwanted() int {
+	n := len(r.claimed)
+	for _, d := range r.desired {
+		if _, ok := r.claimed[d.key()]; ok {
 			n--
 		}
 	}
@@ -119,22 +167,22 @@ func unwanted(claimed map[childKey]child, desired []*desiredChild) int {
 }
 
 // ask calls the sync or the finalize hook.
-func (a *Applier) ask(ctx context.Context, parent *observed, claimed map[childKey]child, related contract.ObjectMap, finalizing bool) (*contract.SyncResponse, error) {
+func (a *Applier) ask(ctx context.Context, r *round, related contract.ObjectMap) (*contract.SyncResponse, error) {
 	request := &contract.SyncRequest{
 		Controller: a.controllerJSON,
-		Parent:     parent.json(),
+		Parent:     r.parent.json(),
 		Children:   contract.ObjectMap{},
 		Related:    related,
-		Finalizing: finalizing,
+		Finalizing: r.finalizing,
 	}
 	for _, kind := range a.children {
 		request.Children[kind.key()] = map[string]json.RawMessage{}
 	}
-	for key, c := range claimed {
+	for key, c := range r.claimed {
 		request.Children.Set(key.kind, key.object, c.json())
 	}
-	name, hook, f := nameOfHook(finalizing), a.controller.Spec.Hooks.Sync, a.hooks.Sync
-	if finalizing {
+	name, hook, f := nameOfHook(r.finalizing), a.controller.Spec.Hooks.Sync, a.hooks.Sync
+	if r.finalizing {
 		hook, f = a.controller.Spec.Hooks.Finalize, a.hooks.Finalize
 	}
 	started := time.Now()
@@ -151,65 +199,10 @@ func nameOfHook(finalizing bool) string {
 }
 
 // refused counts an answer of which nothing is applied as a failure of the hook.
-func (a *Applier) refused(finalizing bool, err error) error {
-	a.metrics.hookFailed(nameOfHook(finalizing), CauseAnswer)
-	return &Failure{CauseAnswer, fmt.Errorf("response refused: %w", err)}
-}
-
-// resyncAfter asks for one more sync. The queue keeps the earliest time.
-func (a *Applier) resyncAfter(key types.NamespacedName, seconds float64) {
-	if seconds > 0 {
-		a.queue.AddAfter(key, time.Duration(math.Min(seconds*float64(time.Second), float64(365*24*time.Hour))))
-	}
-}
-
-// process syncs one parent and decides when it comes again.
-func (a *Applier) process(ctx context.Context, key types.NamespacedName) {
-	state := a.state(key)
-	if wait := time.Until(state.notBefore); wait > 0 {
-		a.queue.AddAfter(key, wait)
-		return
-	}
-	started := time.Now()
-	faults := a.syncRecovering(ctx, key, state)
-	if ctx.Err() != nil {
-		return
-	}
-	logger := a.logger.With("namespace", key.Namespace, "name", key.Name)
-	var wait *notYet
-	switch {
-	case len(faults) == 0:
-		state.failures = 0
-		a.metrics.synced("success", started)
-	case errors.As(faults[0], &wait):
-		a.queue.AddAfter(key, wait.after)
-		a.metrics.synced("not-yet", started)
-		logger.Debug("sync put off", "reason", wait.reason, "retryIn", wait.after)
-	case onlyLostRaces(faults):
-		delay := spread(conflictRetry)
-		a.queue.AddAfter(key, delay)
-		a.metrics.synced("lost-race", started)
-		logger.Debug("sync lost a race", "error", errors.Join(faults...), "retryIn", delay)
-	default:
-		err := errors.Join(faults...)
-		state.failures++
-		delay, pause := delayAfter(err, state.failures)
-		state.notBefore = time.Now().Add(pause)
-		a.queue.AddAfter(key, delay)
-		a.metrics.synced("error", started)
-		a.reportFailure(key, faults)
-		logger.Warn("sync failed", "error", err, "failures", state.failures, "retryIn", delay.Round(time.Millisecond))
-	}
-}
-
-// syncRecovering turns a panic into a failure of this parent.
-func (a *Applier) syncRecovering(ctx context.Context, key types.NamespacedName, state *parentState) (faults []error) {
-	defer func() {
-		if p := recover(); p != nil {
-			faults = []error{fmt.Errorf("panic: %v\n%s", p, debug.Stack())}
-		}
-	}()
-	return a.sync(ctx, key, state)
+func (a *Applier) refused(r *round, err error) error {
+	a.metrics.hookFailed(nameOfHook(r.finalizing), CauseAnswer)
+	parent := contract.ObjectKey(r.key.Namespace, r.key.Name)
+	return &Failure{CauseAnswer, fmt.Errorf("response refused: %s %s: %w", a.parent.key(), parent, err)}
 }
 
 func fromUnstructured(from map[string]any, into any) error {

@@ -2,8 +2,6 @@ package applier
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -18,32 +16,55 @@ import (
 	"k8s.io/client-go/util/csaupgrade"
 )
 
-// update makes an observed child what the hook wants, if it is not so already.
-func (a *Applier) update(ctx context.Context, parent *observed, state *parentState, c child, d *desiredChild) error {
-	if terminating(c.observed) || c.kind.method == OnDelete {
+// changes returns what makes an observed child what the hook wants, or nil if it
+// is so already.
+func (a *Applier) changes(r *round, c child, d *desiredChild) func(context.Context) error {
+	if terminating(c.observed) {
 		return nil
 	}
-	left := compareChild(c.observed, d.object, a.controller.childrenAreComplete())
-	if (left.empty() || state.knows(c.GetUID(), left)) && !a.dropsFields(state, c, d) {
-		a.metrics.unchanged(c.kind.kind)
+	left := difference{}
+	differs := false
+	if c.kind.method != OnDelete {
+		left = compareChild(c.observed, d.object, a.controller.childrenAreComplete())
+		differs = !left.empty() && !r.state.knows(c.GetUID(), left) || a.dropsFields(r.state, c, d)
+	}
+	statusDiffers := a.statusDiffers(r.state, c.observed, d)
+	if !differs && !statusDiffers {
+		if c.kind.method != OnDelete {
+			a.metrics.unchanged(c.kind.kind)
+		}
 		return nil
 	}
-	if err := c.kind.cache.overtaken(c.observed); err != nil {
-		return err
+	return func(ctx context.Context) error {
+		if err := c.kind.cache.overtaken(c.observed); err != nil {
+			return err
+		}
+		switch {
+		case differs && c.kind.method == Recreate:
+			return a.recreate(ctx, r, c, d, left)
+		case differs:
+			written, err := a.update(ctx, r, c, d, left)
+			if err != nil || !a.statusDiffers(r.state, written, d) {
+				return err
+			}
+			return a.applyStatus(ctx, r.state, written, d)
+		default:
+			return a.applyStatus(ctx, r.state, c.observed, d)
+		}
 	}
-	if c.kind.method == Recreate {
-		return a.recreate(ctx, parent, state, c, d, left)
-	}
-	written, err := a.send(ctx, parent, state, c, d, left, false)
+}
+
+func (a *Applier) update(ctx context.Context, r *round, c child, d *desiredChild, left difference) (*observed, error) {
+	written, err := a.send(ctx, r, c, d, left, forReal)
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
-		return &lostRace{err}
+		return nil, &lostRace{err}
 	case err != nil:
-		return fmt.Errorf("updating: %w", err)
+		return nil, fmt.Errorf("updating: %w", err)
 	}
-	state.wrote(c.kind.cache, written)
-	a.settled(state, written, d)
-	return nil
+	r.state.wrote(c.kind.cache, written)
+	a.settled(r.state, written, d)
+	return written, nil
 }
 
 // settled notes what was left of the difference after a write.
@@ -58,23 +79,23 @@ func (a *Applier) settled(state *parentState, written *observed, d *desiredChild
 	}
 }
 
-// send writes the child. With dryRun it only asks what would come of it.
-func (a *Applier) send(ctx context.Context, parent *observed, state *parentState, c child, d *desiredChild, left difference, dryRun bool) (*observed, error) {
+// send writes the child.
+func (a *Applier) send(ctx context.Context, r *round, c child, d *desiredChild, left difference, dryRun dryRun) (*observed, error) {
 	if a.controller.childrenAreComplete() {
-		return a.patchDry(ctx, "patch", c.kind.kind, c.observed, guarded(c.observed, left.patch), dryRun)
+		return a.patch(ctx, "patch", c.kind.kind, c.observed, guarded(c.observed, left.patch), dryRun)
 	}
-	resourceVersion, err := a.takeOver(ctx, state, c)
+	resourceVersion, err := a.takeOver(ctx, r.state, c)
 	if err != nil {
 		return nil, err
 	}
-	return a.apply(ctx, parent, c, d, resourceVersion, dryRun)
+	return a.apply(ctx, r.parent, c, d, resourceVersion, dryRun)
 }
 
 // recreate deletes a child that differs, so that a later sync creates it anew.
 // Whether it really differs, the API server is asked first: a quantity in another
 // notation would have it deleted for ever.
-func (a *Applier) recreate(ctx context.Context, parent *observed, state *parentState, c child, d *desiredChild, left difference) error {
-	would, err := a.send(ctx, parent, state, c, d, left, true)
+func (a *Applier) recreate(ctx context.Context, r *round, c child, d *desiredChild, left difference) error {
+	would, err := a.send(ctx, r, c, d, left, dry)
 	switch {
 	case apierrors.IsInvalid(err), apierrors.IsForbidden(err):
 		// It cannot be changed in place, hence it differs.
@@ -83,71 +104,25 @@ func (a *Applier) recreate(ctx context.Context, parent *observed, state *parentS
 	case err != nil:
 		return fmt.Errorf("comparing: %w", err)
 	case compareChild(would, c.Object, true).empty():
-		a.settled(state, c.observed, d)
+		a.settled(r.state, c.observed, d)
 		return nil
 	}
-	return a.delete(ctx, state, c)
-}
-
-// guarded adds to a patch the state of the object that it was made for, so that
-// it fails on any other.
-func guarded(o *observed, patch map[string]any) map[string]any {
-	result := maps.Clone(patch)
-	metadata, _ := patch["metadata"].(map[string]any)
-	metadata = maps.Clone(metadata)
-	if metadata == nil {
-		metadata = map[string]any{}
-	}
-	metadata["uid"] = string(o.GetUID())
-	metadata["resourceVersion"] = o.GetResourceVersion()
-	result["metadata"] = metadata
-	return result
-}
-
-// patch sends a JSON merge patch.
-func (a *Applier) patch(ctx context.Context, verb string, kind kind, o *observed, patch map[string]any, subresources ...string) (*observed, error) {
-	return a.patchDry(ctx, verb, kind, o, patch, false, subresources...)
-}
-
-func (a *Applier) patchDry(ctx context.Context, verb string, kind kind, o *observed, patch map[string]any, dryRun bool, subresources ...string) (*observed, error) {
-	body, err := json.Marshal(patch)
-	if err != nil {
-		return nil, err
-	}
-	options := metav1.PatchOptions{FieldManager: a.fieldManager}
-	if dryRun {
-		options.DryRun = []string{metav1.DryRunAll}
-		verb = "dry-run"
-	}
-	written, err := a.dynamic.Resource(kind.resource).Namespace(o.GetNamespace()).Patch(ctx, o.GetName(), types.MergePatchType, body, options, subresources...)
-	a.metrics.write(kind, verb, err)
-	if err != nil {
-		return nil, err
-	}
-	return observe(written), nil
+	return a.delete(ctx, r.state, c)
 }
 
 // apply sends a partial child by server-side apply. With uid and resourceVersion
 // in it the API server neither creates the object nor applies to another state.
-func (a *Applier) apply(ctx context.Context, parent *observed, c child, d *desiredChild, resourceVersion string, dryRun bool) (*observed, error) {
+func (a *Applier) apply(ctx context.Context, parent *observed, c child, d *desiredChild, resourceVersion string, dryRun dryRun) (*observed, error) {
 	object := maps.Clone(d.object)
 	metadata := maps.Clone(d.object["metadata"].(map[string]any))
 	metadata["uid"] = string(c.GetUID())
 	metadata["resourceVersion"] = resourceVersion
 	metadata["ownerReferences"] = []any{a.ownerReference(parent)}
 	object["metadata"] = metadata
-	options := metav1.ApplyOptions{FieldManager: a.fieldManager, Force: true}
-	verb := "apply"
-	if dryRun {
-		options.DryRun = []string{metav1.DryRunAll}
-		verb = "dry-run"
-	}
-	written, err := a.dynamic.Resource(d.kind.resource).Namespace(d.namespace).Apply(ctx, d.name, &unstructured.Unstructured{Object: object}, options)
-	a.metrics.write(d.kind.kind, verb, err)
-	if err != nil {
-		return nil, err
-	}
-	return observe(written), nil
+	options := metav1.ApplyOptions{FieldManager: a.fieldManager, Force: true, DryRun: dryRun}
+	return a.write(ctx, d.kind.kind, dryRun.verb("apply"), func() (*unstructured.Unstructured, error) {
+		return a.dynamic.Resource(d.kind.resource).Namespace(d.namespace).Apply(ctx, d.name, &unstructured.Unstructured{Object: object}, options)
+	})
 }
 
 // takeOver makes fields that were written by our POST, or by Metacontroller
@@ -156,7 +131,7 @@ func (a *Applier) apply(ctx context.Context, parent *observed, c child, d *desir
 // object, since the caches do not keep managedFields; that happens once for a
 // child, when something is about to be written.
 func (a *Applier) takeOver(ctx context.Context, state *parentState, c child) (resourceVersion string, err error) {
-	if state.applied[c.GetUID()].takenOver {
+	if state.get(c.GetUID()).takenOver {
 		return c.GetResourceVersion(), nil
 	}
 	a.metrics.read(c.kind.kind, "managed fields")
@@ -165,7 +140,8 @@ func (a *Applier) takeOver(ctx context.Context, state *parentState, c child) (re
 	if err != nil {
 		return "", err
 	}
-	if live.GetUID() != c.GetUID() || live.GetResourceVersion() != c.GetResourceVersion() {
+	resourceVersion = c.GetResourceVersion()
+	if live.GetUID() != c.GetUID() || live.GetResourceVersion() != resourceVersion {
 		return "", &lostRace{errors.New("has changed since it was observed")}
 	}
 	patch, err := csaupgrade.UpgradeManagedFieldsPatch(live, sets.New(a.fieldManager, "metacontroller"), a.fieldManager)
@@ -173,14 +149,16 @@ func (a *Applier) takeOver(ctx context.Context, state *parentState, c child) (re
 		return "", err
 	}
 	if len(patch) > 0 {
-		live, err = client.Patch(ctx, c.GetName(), types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: a.fieldManager})
-		a.metrics.write(c.kind.kind, "take-over", err)
+		taken, err := a.write(ctx, c.kind.kind, "take-over", func() (*unstructured.Unstructured, error) {
+			return client.Patch(ctx, c.GetName(), types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: a.fieldManager})
+		})
 		if err != nil {
 			return "", err
 		}
+		resourceVersion = taken.GetResourceVersion()
 	}
-	state.note(c.GetUID(), func(r *applied) { r.takenOver = true })
-	return live.GetResourceVersion(), nil
+	state.note(c.GetUID(), func(known *record) { known.takenOver = true })
+	return resourceVersion, nil
 }
 
 // dropsFields tells whether a partial child may have fewer fields than were last
@@ -190,36 +168,12 @@ func (a *Applier) dropsFields(state *parentState, c child, d *desiredChild) bool
 	if a.controller.childrenAreComplete() {
 		return false
 	}
-	return state.applied[c.GetUID()].digest != digest(d.object)
+	return state.get(c.GetUID()).applied != fingerprintOf(d.object)
 }
 
-// applied is what is remembered of a partial child.
-type applied struct {
-	// digest of what was last applied.
-	digest [sha256.Size]byte
-	// takenOver says that no older entry of managedFields holds our fields.
-	takenOver bool
-}
-
-func (s *parentState) note(uid types.UID, change func(*applied)) {
-	if s.applied == nil {
-		s.applied = map[types.UID]applied{}
-	}
-	record := s.applied[uid]
-	change(&record)
-	s.applied[uid] = record
-}
-
-func (s *parentState) noteApplied(uid types.UID, object map[string]any) {
-	s.note(uid, func(r *applied) { r.digest = digest(object) })
-}
-
-func digest(object map[string]any) [sha256.Size]byte {
-	text, err := json.Marshal(object)
-	if err != nil {
-		panic(err) // decoded JSON
-	}
-	return sha256.Sum256(text)
+func (r *records) noteApplied(uid types.UID, object map[string]any) {
+	digest := fingerprintOf(object)
+	r.note(uid, func(known *record) { known.applied = digest })
 }
 
 // paths names the leaves of a patch, for messages.

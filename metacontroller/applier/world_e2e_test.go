@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -44,6 +45,8 @@ type world struct {
 	syncs, finalizes, customs atomic.Int64
 	// block makes sync hang until its context ends.
 	block bool
+	// option, if set, changes how the applier is run.
+	option func(*applier.Options)
 }
 
 func (w *world) Sync(ctx context.Context, r *contract.SyncRequest) (*contract.SyncResponse, error) {
@@ -78,7 +81,7 @@ func (w *world) Customize(_ context.Context, r *contract.CustomizeRequest) (*con
 }
 
 func (w *world) mine(parent json.RawMessage) bool {
-	return strings.Contains(string(parent), `"namespace":"`+w.namespace+`"`)
+	return strings.Contains(string(parent), `"namespace":"`+w.namespace+`"`) || strings.Contains(string(parent), `"world":"`+w.namespace+`"`)
 }
 
 // onSync replaces the sync hook.
@@ -119,7 +122,7 @@ func controller(t testing.TB, name string, changes ...func(*applier.CompositeCon
 }
 
 func complete(c *applier.CompositeController) {
-	c.Annotations = map[string]string{applier.ChildrenAnnotation: applier.ChildrenComplete}
+	annotated(applier.ChildrenAnnotation, applier.ChildrenComplete)(c)
 }
 
 func withFinalize(c *applier.CompositeController) {
@@ -165,14 +168,18 @@ func (w *world) runWith(c *applier.CompositeController, hooks applier.Hooks) *wo
 	config := rest.CopyConfig(server.config)
 	config.Wrap(w.requests.wrap)
 	w.registry = prometheus.NewRegistry()
-	a, err := applier.New(applier.Options{
+	options := applier.Options{
 		Config:     config,
 		Controller: c,
 		Hooks:      hooks,
 		Registerer: w.registry,
 		Events:     w.events,
 		Logger:     w.logger(),
-	})
+	}
+	if w.option != nil {
+		w.option(&options)
+	}
+	a, err := applier.New(options)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -189,7 +196,9 @@ func (w *world) runWith(c *applier.CompositeController, hooks applier.Hooks) *wo
 		})
 	}
 	w.t.Cleanup(w.stop)
+	w.mu.Lock()
 	w.applier = a
+	w.mu.Unlock()
 	w.eventually("the applier is ready", a.Ready)
 	return w
 }
@@ -240,6 +249,34 @@ func (w *world) parent(name string, spec map[string]any) *unstructured.Unstructu
 	o.SetLabels(map[string]string{"world": w.namespace})
 	return w.create(trains, w.namespace, o)
 }
+
+// fleet creates a Fleet, which is cluster-scoped, that an applier [ofFleets]
+// selects.
+func (w *world) fleet(name string, spec map[string]any) *unstructured.Unstructured {
+	w.t.Helper()
+	o := object("exp.dev/v1", "Fleet", w.namespace+"-"+name, spec)
+	o.SetLabels(map[string]string{"world": w.namespace})
+	w.t.Cleanup(func() {
+		err := server.client.Resource(fleets).Delete(context.Background(), o.GetName(), metav1.DeleteOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			w.t.Error(err)
+		}
+	})
+	return w.create(fleets, "", o)
+}
+
+func ofFleets(c *applier.CompositeController) { c.Spec.ParentResource.Resource.Resource = "fleets" }
+
+func annotated(annotation, value string) func(*applier.CompositeController) {
+	return func(c *applier.CompositeController) {
+		if c.Annotations == nil {
+			c.Annotations = map[string]string{}
+		}
+		c.Annotations[annotation] = value
+	}
+}
+
+func withSpecSelector(c *applier.CompositeController) { c.Spec.GenerateSelector = nil }
 
 func (w *world) create(resource schema.GroupVersionResource, namespace string, o *unstructured.Unstructured) *unstructured.Unstructured {
 	w.t.Helper()
@@ -349,8 +386,8 @@ func parentName(r *contract.SyncRequest) string {
 	return head.Metadata.Name
 }
 
-// metric returns the sum of a counter or gauge over its series that have the
-// labels, given as name, value, name, value.
+// metric returns the sum of a counter, gauge or number of observations over the
+// series that have the labels, given as name, value, name, value.
 func (w *world) metric(name string, labels ...string) float64 {
 	w.t.Helper()
 	families, err := w.registry.Gather()
@@ -372,9 +409,39 @@ func (w *world) metric(name string, labels ...string) float64 {
 				matches = matches && has[labels[i]] == labels[i+1]
 			}
 			if matches {
-				sum += m.GetCounter().GetValue() + m.GetGauge().GetValue()
+				sum += m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
 			}
 		}
 	}
 	return sum
+}
+
+// beforeFirst does something just before the first request of a method whose path
+// ends so is sent. It returns whether that has happened.
+func (w *world) beforeFirst(method, suffix string, do func()) *atomic.Bool {
+	var done atomic.Bool
+	w.requests.hook(func(r *http.Request) {
+		if r.Method == method && strings.HasSuffix(r.URL.Path, suffix) && done.CompareAndSwap(false, true) {
+			do()
+		}
+	})
+	return &done
+}
+
+func parentAnnotation(r *contract.SyncRequest, key string) string {
+	var head struct {
+		Metadata struct{ Annotations map[string]string }
+	}
+	if err := json.Unmarshal(r.Parent, &head); err != nil {
+		panic(err)
+	}
+	return head.Metadata.Annotations[key]
+}
+
+// controllerOf returns the owner that controls an object, or nil.
+func controllerOf(o *unstructured.Unstructured) *metav1.OwnerReference {
+	if o == nil {
+		return nil
+	}
+	return metav1.GetControllerOf(o)
 }

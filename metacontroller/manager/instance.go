@@ -210,7 +210,10 @@ func (i *instance) start(ctx context.Context, c *applier.CompositeController) (*
 	if err != nil {
 		return nil, &invalid{err}
 	}
-	options := applier.Options{Config: o.Config, Controller: c, Hooks: hooks, Workers: o.Workers, Logger: o.Logger, Events: o.Events}
+	options := applier.Options{
+		Config: o.Config, Controller: c, Hooks: hooks, Workers: o.Workers, Limits: o.Limits, Writes: i.manager.writes,
+		Logger: o.Logger, Events: o.Events,
+	}
 	run := &appliance{hooks: hooks, metrics: &lentRegisterer{Registerer: o.Registerer}, ended: make(chan struct{})}
 	if o.Registerer != nil {
 		options.Registerer = run.metrics

@@ -45,8 +45,10 @@ type Options struct {
 	// KeepFinalizers leaves the finalizer on parents when a CompositeController is
 	// deleted from the cluster.
 	KeepFinalizers bool
-	// Workers is how many parents of one controller are synced at once.
+	// Workers is how many parents of one controller are synced at once, and Limits
+	// what one parent can cost.
 	Workers int
+	Limits  applier.Limits
 	// Logger, slog.Default() by default.
 	Logger *slog.Logger
 	// Registerer, if set, gets the metrics.
@@ -61,6 +63,7 @@ type Manager struct {
 	logger       *slog.Logger
 	client       dynamic.Interface
 	releaseDelay time.Duration
+	writes       *applier.WriteLimit // shared by all controllers
 	supervisors  sync.WaitGroup
 
 	mu        sync.Mutex
@@ -81,7 +84,10 @@ func New(o Options) (*Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Manager{options: o, logger: o.Logger, client: client, releaseDelay: releaseDelay, instances: map[string]*instance{}}
+	m := &Manager{
+		options: o, logger: o.Logger, client: client, releaseDelay: releaseDelay,
+		writes: applier.NewWriteLimit(applier.DefaultWrites), instances: map[string]*instance{},
+	}
 	names := map[string]bool{}
 	for _, c := range o.Controllers {
 		if names[c.Name] {

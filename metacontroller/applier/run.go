@@ -1,0 +1,168 @@
+package applier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Run watches and syncs until ctx ends, and returns when everything that it
+// started has stopped. It returns an error, without having written anything, if
+// the CompositeController does not fit what the API server offers. It can be
+// called once.
+func (a *Applier) Run(ctx context.Context) error {
+	defer a.queue.ShutDown()
+	if err := a.discover(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var workers sync.WaitGroup
+	a.mu.Lock()
+	a.caches = newCaches(ctx, a.dynamic, a.metadata)
+	a.mu.Unlock()
+	defer func() {
+		cancel()
+		a.alarms.close()
+		a.queue.ShutDown()
+		workers.Wait()
+		a.caches.wait()
+	}()
+
+	needed := make([]*objects, 0, 1+len(a.children))
+	for _, kind := range a.children {
+		s := a.childScope(kind)
+		a.childScopes[s] = kind
+	}
+	a.parents = a.caches.start(a.parentScope(), a.handler, a.indexers(a.parentScope()))
+	needed = append(needed, a.parents)
+	for s, kind := range a.childScopes {
+		kind.cache = a.caches.start(s, a.handler, a.indexers(s))
+		needed = append(needed, kind.cache)
+	}
+	a.logger.Info("waiting for the caches", "parent", a.parent.key(), "children", len(a.children))
+	if err := a.waitFor(ctx, needed); err != nil {
+		return nil // ctx ended
+	}
+	for range a.workers {
+		workers.Go(func() { a.work(ctx) })
+	}
+	if period := a.controller.Spec.ResyncPeriodSeconds; period != nil {
+		workers.Go(func() { a.resync(ctx, time.Duration(*period)*time.Second) })
+	}
+	workers.Go(func() { a.sweepCaches(ctx) })
+	if hooks, ok := a.hooks.(Identified); ok {
+		workers.Go(func() { a.watchIdentity(ctx, hooks) })
+	}
+	a.mu.Lock()
+	a.ready = true
+	a.mu.Unlock()
+	a.logger.Info("syncing", "workers", a.workers, "parents", len(a.parents.all()))
+	<-ctx.Done()
+	a.mu.Lock()
+	a.ready = false
+	a.mu.Unlock()
+	return nil
+}
+
+// sweepInterval is how often it is looked for watches that nobody needs. They end
+// when that was so twice in a row.
+const sweepInterval = time.Minute
+
+// sweepCaches ends the watches for related objects that no parent asks for any more.
+func (a *Applier) sweepCaches(ctx context.Context) {
+	tick := time.NewTicker(sweepInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			a.caches.sweep(func(s scope) bool {
+				return s == a.parentScope() || a.childScopes[s] != nil || a.subscriptions.has(s)
+			})
+		}
+	}
+}
+
+// discover finds out about the resources that the controller names.
+func (a *Applier) discover() error {
+	name := controllerKind + " " + a.controller.Name
+	parent, err := a.kinds.find(a.controller.Spec.ParentResource.Resource)
+	if err != nil {
+		return fmt.Errorf("%s: spec.parentResource: %w", name, err)
+	}
+	if !parent.hasStatus {
+		return fmt.Errorf("%s: spec.parentResource: %s has no status subresource; without it every status write would look like a change of the parent", name, a.controller.Spec.ParentResource.Resource.Resource)
+	}
+	a.parent = parent
+	a.childrenByKey = map[string]*childKind{}
+	a.childScopes = map[scope]*childKind{}
+	decidesStatus := a.controller.listed(ChildStatusAnnotation)
+	a.metadataOnly = a.controller.listed(MetadataOnlyAnnotation)
+	var faults []error
+	for i, c := range a.controller.Spec.ChildResources {
+		k, err := a.kinds.find(c.Resource)
+		switch {
+		case err != nil:
+			faults = append(faults, fmt.Errorf("%s: spec.childResources[%d]: %w", name, i, err))
+			continue
+		case !k.namespaced && parent.namespaced:
+			faults = append(faults, fmt.Errorf("%s: spec.childResources[%d]: %s are cluster-scoped, and parents in a namespace cannot own them", name, i, c.Resource.Resource))
+			continue
+		case decidesStatus[c.groupResource()] && !k.hasStatus:
+			faults = append(faults, fmt.Errorf("%s: metadata.annotations[%s]: %s has no status subresource", name, ChildStatusAnnotation, c.groupResource()))
+			continue
+		}
+		k.metadataOnly = a.metadataOnly[c.groupResource()]
+		child := &childKind{kind: k, method: c.method(), decidesStatus: decidesStatus[c.groupResource()], rank: i}
+		a.children = append(a.children, child)
+		a.childrenByKey[k.key()] = child
+	}
+	return errors.Join(faults...)
+}
+
+// parentScope is what is watched of the parents.
+func (a *Applier) parentScope() scope { return scope{resource: a.parent.resource} }
+
+// childScope is what is watched of a kind of children.
+func (a *Applier) childScope(kind *childKind) scope {
+	s := scope{resource: kind.resource}
+	if kind.metadataOnly {
+		s.metadataOf = kind.kind.kind
+	}
+	if a.controller.generatesSelector() {
+		s.labels = uidLabel
+	}
+	return s
+}
+
+// waitFor blocks until the caches are complete, and says from time to time which
+// are not.
+func (a *Applier) waitFor(ctx context.Context, needed []*objects) error {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	nextReport := time.Now().Add(5 * time.Second)
+	for {
+		var missing []string
+		for _, o := range needed {
+			if err := o.synced(); err != nil {
+				missing = append(missing, err.Error())
+			}
+		}
+		if len(missing) == 0 {
+			return nil
+		}
+		if time.Now().After(nextReport) {
+			a.logger.Warn("still waiting for the caches", "missing", strings.Join(missing, "; "))
+			nextReport = time.Now().Add(10 * time.Second)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
