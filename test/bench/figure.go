@@ -54,4 +54,7 @@ var promises = map[string]promise{
 	"API writes of one preempt-and-resume cycle": {most: 16, unit: "writes", cluster: true},
 	"API writes when idle":                       {most: 0, unit: "writes", cluster: true},
 	"eviction to workers knowing":                {most: 1, unit: "s", cluster: true},
+	"convergence of 500 parents":                 {most: 4, unit: "s", cluster: true},
+	"idle, writes":                               {most: 0, unit: "requests", cluster: true},
+	"idle, live reads":                           {most: 0, unit: "requests", cluster: true},
 }

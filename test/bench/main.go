@@ -30,6 +30,9 @@ func main() {
 			continue
 		}
 		fmt.Fprintf(os.Stderr, "measuring: %s\n", s.name)
+		if s.unless != "" && os.Getenv(s.unless) == "" {
+			fmt.Fprintf(os.Stderr, "  skipped: %s\n", s.skipped)
+		}
 		figures, err := s.measure(ctx)
 		if err != nil {
 			fmt.Fprintf(os.Stderr, "  %s: %v\n", s.name, err)

@@ -22,6 +22,8 @@ type source struct {
 	dir     string
 	argv    []string
 	read    func(line string) []figure
+	// unless names a variable without which a part is skipped, and why.
+	unless, skipped string
 }
 
 func goBench(name, pkg, pattern string, more ...string) source {
@@ -40,6 +42,9 @@ var sources = []source{
 	{name: "a preempt-and-resume cycle on the local cluster", cluster: true,
 		argv: []string{"go", "run", "./test/e2e/run", "-suite", "Writes"}, read: readFigure},
 	{name: "a fleet on fake nodes", cluster: true, argv: []string{"go", "run", "./test/fleet"}, read: readFigure},
+	{name: "the applier, and Metacontroller beside it", cluster: true,
+		argv: []string{"go", "test", "-tags", "e2e", "-run", "^$", "-bench", "Convergence|Idle", "-benchtime", "1x", "./metacontroller/applier"}, read: readFigure,
+		unless: "E2E_METACONTROLLER", skipped: "Metacontroller's part, since METACONTROLLER names no binary of version 4.17"},
 }
 
 // measure runs the command and reads its figures line by line.
