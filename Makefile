@@ -43,8 +43,8 @@ dev-status: ## the components of the local cluster
 dev-down: ## end the local cluster and leave nothing behind
 	$(DEV) down
 
-e2e: venv ## end-to-end suites; SUITE=e2e|api|cluster|applier|election|manager|<test names>, RUNNER=embedded|metacontroller, NODE=process|kubelet
-	go run ./test/e2e/run -suite '$(SUITE)' -runner '$(RUNNER)' -metacontroller '$(METACONTROLLER)' -node '$(NODE)'
+e2e: venv ## end-to-end suites; SUITE=e2e|api|cluster|applier|election|manager|<test names>, RUNNER=embedded|metacontroller, NODE=process|kubelet, AGAIN=1: what failed once more
+	go run ./test/e2e/run -suite '$(SUITE)' -runner '$(RUNNER)' -metacontroller '$(METACONTROLLER)' -node '$(NODE)' $(if $(AGAIN),-again)
 
 # Arbitrary observations, each judged by what must hold for every decision.
 # SEEDS=n decides about n times as many as the tests do.

@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 )
@@ -59,9 +58,10 @@ func main() {
 	runner := flag.String("runner", "embedded", "who runs the hooks: embedded or metacontroller")
 	metacontroller := flag.String("metacontroller", "", "path of the metacontroller binary")
 	node := flag.String("node", "process", "kind of node: process or kubelet")
+	again := flag.Bool("again", false, "run what failed once more: what then passes counts as passed, and is named")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code, err := e2e(ctx, *suite, *runner, *metacontroller, *node)
+	code, err := e2e(ctx, *suite, *runner, *metacontroller, *node, *again)
 	stop()
 	if err != nil {
 		fmt.Println("e2e: failed:", err)
@@ -70,7 +70,7 @@ func main() {
 	os.Exit(code)
 }
 
-func e2e(ctx context.Context, suite, runner, metacontroller, node string) (int, error) {
+func e2e(ctx context.Context, suite, runner, metacontroller, node string, again bool) (int, error) {
 	env := os.Environ()
 	chosen, tests := choose(suite)
 	switch node {
@@ -109,41 +109,61 @@ func e2e(ctx context.Context, suite, runner, metacontroller, node string) (int, 
 		env = append(env, "E2E_METACONTROLLER="+path)
 	}
 
+	begun := time.Now()
+	r, err := goTest(ctx, env, tests, chosen...)
+	if err != nil {
+		return 0, err
+	}
+	if r.passed == 0 && len(r.failures) == 0 {
+		return 0, fmt.Errorf("no test has a name like %q, and no suite is called so", suite)
+	}
+	if again && len(r.failures) > 0 {
+		if err := r.tryAgain(func(pkg, tests string) (*report, error) { return goTest(ctx, env, tests, pkg) }); err != nil {
+			return 0, err
+		}
+	}
+	verdict, code := "ok", 0
+	if len(r.failures) > 0 {
+		verdict, code = "failed", 1
+		fmt.Println("failed:", r.names(r.failures))
+	}
+	unsteady := ""
+	if len(r.unsteady) > 0 {
+		fmt.Println("passed only when run again:", r.names(r.unsteady))
+		unsteady = fmt.Sprintf(" (%d of them only when run again)", len(r.unsteady))
+	}
+	fmt.Printf("e2e: %s %d passed%s, %d failed, %d skipped, %.0f s\n", verdict, r.passed, unsteady, len(r.failures), r.skipped, time.Since(begun).Seconds())
+	return code, nil
+}
+
+// goTest runs the tests of packages, all or those whose names match.
+func goTest(ctx context.Context, env []string, tests string, packages ...string) (*report, error) {
 	args := []string{"test", "-json", "-tags", "e2e", "-count", "1", "-p", "1", "-timeout", timeout, "-parallel", parallel}
 	if tests != "" {
 		args = append(args, "-run", tests)
 	}
-	cmd := exec.CommandContext(ctx, "go", append(args, chosen...)...)
+	cmd := exec.CommandContext(ctx, "go", append(args, packages...)...)
 	cmd.Env, cmd.Stderr = env, os.Stderr
 	// The tests take their clusters down before they end.
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = time.Minute
 	out, err := cmd.StdoutPipe()
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	begun := time.Now()
 	if err := cmd.Start(); err != nil {
-		return 0, err
+		return nil, err
 	}
 	r := newReport(os.Stdout)
 	readErr := r.read(out)
 	waitErr := cmd.Wait()
 	switch {
 	case ctx.Err() != nil:
-		return 0, errors.New("interrupted")
+		return nil, errors.New("interrupted")
 	case readErr != nil:
-		return 0, readErr
-	case waitErr != nil && r.failed == 0:
-		return 0, waitErr
-	case r.passed == 0 && r.failed == 0:
-		return 0, fmt.Errorf("no test has a name like %q, and no suite is called so", suite)
+		return nil, readErr
+	case waitErr != nil && len(r.failures) == 0:
+		return nil, waitErr
 	}
-	verdict, code := "ok", 0
-	if r.failed > 0 {
-		verdict, code = "failed", 1
-		fmt.Println("failed:", strings.Join(r.failures, ", "))
-	}
-	fmt.Printf("e2e: %s %d passed, %d failed, %d skipped, %.0f s\n", verdict, r.passed, r.failed, r.skipped, time.Since(begun).Seconds())
-	return code, nil
+	return r, nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -21,15 +22,22 @@ type event struct {
 type report struct {
 	to io.Writer
 	// output of tests that have not ended, subtests with their parent.
-	output                  map[string][]string
-	passed, failed, skipped int
-	failures                []string
-	// failedIn tells packages that failed by a test from those that failed otherwise.
-	failedIn map[string]bool
+	output          map[string][]string
+	passed, skipped int
+	// passedIn counts the passed tests of a package.
+	passedIn map[string]int
+	// cutShort are packages in which a panic kept tests from being run.
+	cutShort map[string]bool
+	// failures are what failed; unsteady, what failed and passed when it was run again.
+	failures, unsteady []failure
 }
 
+// failure is a test that failed; test is empty for a package that failed by none
+// of its tests.
+type failure struct{ pkg, test string }
+
 func newReport(to io.Writer) *report {
-	return &report{to: to, output: map[string][]string{}, failedIn: map[string]bool{}}
+	return &report{to: to, output: map[string][]string{}, passedIn: map[string]int{}, cutShort: map[string]bool{}}
 }
 
 func (r *report) read(from io.Reader) error {
@@ -51,6 +59,9 @@ func (r *report) take(e *event) {
 	key := e.Package + " " + top
 	switch e.Action {
 	case "output":
+		if strings.HasPrefix(e.Output, "panic: ") || strings.HasPrefix(e.Output, "fatal error: ") {
+			r.cutShort[e.Package] = true
+		}
 		switch {
 		case e.Test == "", strings.HasPrefix(e.Output, "figure: "), strings.HasPrefix(e.Output, "write: "):
 			r.say(e.Output)
@@ -61,8 +72,9 @@ func (r *report) take(e *event) {
 		fmt.Fprint(r.to, e.Output)
 	case "pass", "fail", "skip":
 		if e.Test == "" {
-			if e.Action == "fail" && !r.failedIn[e.Package] {
-				r.fail(e.Package)
+			if e.Action == "fail" && !r.failedIn(e.Package) {
+				r.failures = append(r.failures, failure{pkg: e.Package})
+				r.quoteCutShort(e.Package)
 			}
 			return
 		}
@@ -98,12 +110,12 @@ func (r *report) end(e *event, key string) {
 	switch e.Action {
 	case "pass":
 		r.passed++
+		r.passedIn[e.Package]++
 	case "skip":
 		r.skipped++
 		r.quote(key)
 	case "fail":
-		r.failedIn[e.Package] = true
-		r.fail(e.Test)
+		r.failures = append(r.failures, failure{e.Package, e.Test})
 		r.quote(key)
 	}
 	delete(r.output, key)
@@ -115,16 +127,70 @@ func (r *report) quote(key string) {
 	}
 }
 
-func (r *report) fail(name string) {
-	r.failed++
-	r.failures = append(r.failures, name)
-	// A test that was cut short, by a panic for example, has not ended.
-	if !strings.HasPrefix(name, "Test") {
-		for key := range r.output {
-			if strings.HasPrefix(key, name+" ") {
-				r.quote(key)
-				delete(r.output, key)
+// quoteCutShort quotes the tests of a package that have not ended, for example
+// since one of them panicked.
+func (r *report) quoteCutShort(pkg string) {
+	for key := range r.output {
+		if strings.HasPrefix(key, pkg+" ") {
+			r.quote(key)
+			delete(r.output, key)
+		}
+	}
+}
+
+func (r *report) failedIn(pkg string) bool {
+	return slices.ContainsFunc(r.failures, func(f failure) bool { return f.pkg == pkg })
+}
+
+// names lists tests, and packages where none of their tests is known.
+func (r *report) names(list []failure) string {
+	var names []string
+	for _, f := range list {
+		if f.test == "" {
+			names = append(names, f.pkg)
+		} else {
+			names = append(names, f.test)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// tryAgain runs the tests that failed once more, package by package. A package in
+// which not all tests were run is run as a whole.
+func (r *report) tryAgain(run func(pkg, tests string) (*report, error)) error {
+	failed := r.failures
+	r.failures = nil
+	for len(failed) > 0 {
+		pkg := failed[0].pkg
+		whole := r.cutShort[pkg]
+		var here, others []failure
+		var tests []string
+		for _, f := range failed {
+			if f.pkg != pkg {
+				others = append(others, f)
+				continue
+			}
+			here, tests = append(here, f), append(tests, f.test)
+			whole = whole || f.test == ""
+		}
+		failed = others
+		pattern := "^(" + strings.Join(tests, "|") + ")$"
+		if whole {
+			pattern = ""
+			r.passed -= r.passedIn[pkg]
+		}
+		fmt.Fprintln(r.to, "once more:", r.names(here))
+		second, err := run(pkg, pattern)
+		if err != nil {
+			return err
+		}
+		r.failures = append(r.failures, second.failures...)
+		r.passed += second.passed
+		for _, f := range here {
+			if !slices.Contains(second.failures, f) {
+				r.unsteady = append(r.unsteady, f)
 			}
 		}
 	}
+	return nil
 }
