@@ -58,6 +58,7 @@ func TestFaults(t *testing.T) {
 				t.Run(name, func(t *testing.T) {
 					t.Parallel()
 					s := newScene(t, 2)
+					s.stepTime = slowStep()
 					runtimes := s.WatchRuntimes(t.Context())
 					story(s)
 					for _, moment := range runtimes() {
@@ -76,6 +77,15 @@ func TestFaults(t *testing.T) {
 			})
 		})
 	}
+}
+
+// slowStep has training go on while the runner is away, for about as long as it
+// takes to start it again. Loss curves do not depend on it.
+func slowStep() time.Duration {
+	if runner == embedded {
+		return 80 * time.Millisecond
+	}
+	return 250 * time.Millisecond
 }
 
 func seeds(t *testing.T) []uint64 {

@@ -24,6 +24,8 @@ const patience = 90 * time.Second
 type scene struct {
 	*harness.Namespace
 	t *testing.T
+	// stepTime of jobs that set none; 0: that of [harness.Job].
+	stepTime time.Duration
 }
 
 var camel = regexp.MustCompile(`([a-z0-9])([A-Z])`)
@@ -45,7 +47,7 @@ func newSceneIn(t *testing.T, o harness.QueueOptions) *scene {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &scene{n, t}
+	s := &scene{Namespace: n, t: t}
 	t.Cleanup(s.end)
 	return s
 }
@@ -79,6 +81,9 @@ func (s *scene) must(err error) {
 
 func (s *scene) create(j harness.Job) {
 	s.t.Helper()
+	if j.StepTime == 0 {
+		j.StepTime = s.stepTime
+	}
 	s.must(s.Create(s.t.Context(), j))
 }
 

@@ -56,7 +56,7 @@ type Rates map[Fault]float64
 func Bad() Rates {
 	return Rates{
 		Latency: 0.3, Conflict: 0.04, TooManyRequests: 0.02, TooManyRequestsBare: 0.03, InternalError: 0.03, Unavailable: 0.03,
-		Reset: 0.005, LostAnswer: 0.04, ErrorAfter: 0.02, Duplicate: 0.04, StaleList: 0.5, NoWatchList: 0.5,
+		Reset: 0.012, LostAnswer: 0.04, ErrorAfter: 0.04, Duplicate: 0.04, StaleList: 0.5, NoWatchList: 0.5,
 		WatchCut: 0.3, WatchReset: 0.2, WatchExpired: 0.2, WatchLag: 0.1,
 	}
 }

@@ -62,6 +62,9 @@ type Metacontroller struct {
 	cluster       *Cluster
 	binary        string
 	hooks, caller *process
+	// program is rtj, and tokenFile has the runner's token; empty until all is
+	// installed.
+	program, tokenFile string
 }
 
 // NewMetacontroller returns one that runs a binary, and does not run yet.
@@ -89,12 +92,16 @@ func (m *Metacontroller) start(ctx context.Context, at Endpoint) error {
 			return err
 		}
 	}
-	tokenFile, err := c.installMetacontroller(ctx)
-	if err != nil {
-		return err
+	if m.tokenFile == "" {
+		var err error
+		if m.program, err = c.buildRTJ(ctx); err != nil {
+			return err
+		}
+		if m.tokenFile, err = c.installMetacontroller(ctx); err != nil {
+			return err
+		}
 	}
-	rtj, err := c.buildRTJ(ctx)
-	if err != nil {
+	if err := c.installController(ctx); err != nil {
 		return err
 	}
 	kubeconfig, err := c.accountKubeconfig(ctx, rtjNamespace, hooksAccount, at)
@@ -102,8 +109,8 @@ func (m *Metacontroller) start(ctx context.Context, at Endpoint) error {
 		return err
 	}
 	// The hooks' log is where the operator's is looked for.
-	if m.hooks, err = c.startProcess(cluster.Operator, nil, rtj, "hooks", "--kubeconfig="+kubeconfig,
-		fmt.Sprintf("--http-address=127.0.0.1:%d", c.hooksPort()), "--runner-token-file="+tokenFile,
+	if m.hooks, err = c.startProcess(cluster.Operator, nil, m.program, "hooks", "--kubeconfig="+kubeconfig,
+		fmt.Sprintf("--http-address=127.0.0.1:%d", c.hooksPort()), "--runner-token-file="+m.tokenFile,
 		"--tls-cert-file="+c.loopbackCertificate(), "--tls-key-file="+c.loopbackKey()); err != nil {
 		return err
 	}
@@ -134,7 +141,7 @@ func (m *Metacontroller) PIDs() []int {
 // Stop implements [Runner]: the CompositeController goes, since Metacontroller may
 // run others, and then all of it.
 func (m *Metacontroller) Stop() error {
-	if m.caller == nil {
+	if m.caller == nil && m.hooks == nil {
 		return nil
 	}
 	err := m.cluster.removeController(context.Background())
@@ -174,10 +181,9 @@ func (c *Cluster) trusting() (*http.Client, error) {
 	return &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}, nil
 }
 
-// installMetacontroller makes what an administrator applies: Metacontroller's
-// kinds and service account, and of RTJ's manifests the roles, the Secrets, and
-// the CompositeController with the hooks' address here. It returns the file with
-// the runner's token.
+// installMetacontroller makes what an administrator applies but for the
+// CompositeController: Metacontroller's kinds and service account, and RTJ's roles
+// and Secrets. It returns the file with the runner's token.
 func (c *Cluster) installMetacontroller(ctx context.Context) (tokenFile string, err error) {
 	if err := c.InstallMetacontrollerKinds(ctx); err != nil {
 		return "", err
@@ -203,7 +209,7 @@ func (c *Cluster) installMetacontroller(ctx context.Context) (tokenFile string, 
 	if err := c.replaceSecret(ctx, tlsSecret, map[string]string{"ca.crt": string(ca)}); err != nil {
 		return "", err
 	}
-	return tokenFile, c.installController(ctx)
+	return tokenFile, nil
 }
 
 // InstallMetacontrollerKinds makes Metacontroller's kinds, as loosely as it takes
@@ -258,8 +264,8 @@ func (c *Cluster) replaceSecret(ctx context.Context, name string, content map[st
 	return err
 }
 
-// installController makes the CompositeController anew: one that is there may be
-// of an earlier start. The finalizers of jobs only carry its name.
+// installController makes the CompositeController, with the hooks' address here, if
+// it is not there.
 func (c *Cluster) installController(ctx context.Context) error {
 	controller := &unstructured.Unstructured{}
 	if err := yaml.Unmarshal(manifests.CompositeController, controller); err != nil {
@@ -284,10 +290,10 @@ func (c *Cluster) installController(ctx context.Context) error {
 	if err := unstructured.SetNestedSlice(controller.Object, endpoints, "spec", "endpointConfigs"); err != nil {
 		return err
 	}
-	if err := c.removeController(ctx); err != nil {
-		return err
-	}
 	_, err := c.Dynamic.Resource(compositeControllers).Create(ctx, controller, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
 	return err
 }
 

@@ -63,7 +63,7 @@ func (r *report) take(e *event) {
 			r.cutShort[e.Package] = true
 		}
 		switch {
-		case e.Test == "", strings.HasPrefix(e.Output, "figure: "), strings.HasPrefix(e.Output, "write: "):
+		case e.Test == "", strings.HasPrefix(e.Output, "figure: "), strings.HasPrefix(e.Output, "write: "), strings.HasPrefix(e.Output, "faults: "):
 			r.say(e.Output)
 		case !chatter(e.Output):
 			r.output[key] = append(r.output[key], e.Output)
