@@ -4,8 +4,12 @@ package e2e
 
 import (
 	"context"
+	"math/rand/v2"
 	"net/http"
+	"os"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -140,4 +144,78 @@ func TestRunnerKilledBetweenJobSetDeletionAndRelease(t *testing.T) {
 	}
 	s.yielded(job, 1, v1beta1.CausePreempted)
 	s.resumed(job, 2)
+}
+
+// envSeed chooses the moments at which the runner is killed.
+const envSeed = "E2E_SEED"
+
+// At any moments, again and again, from the first attempt to the end of the
+// second: all goes on, and nothing is lost.
+func TestRunnerKilledAtRandomMoments(t *testing.T) {
+	seed := time.Now().UnixNano()
+	if text := os.Getenv(envSeed); text != "" {
+		var err error
+		if seed, err = strconv.ParseInt(text, 10, 64); err != nil {
+			t.Fatalf("%s: %v", envSeed, err)
+		}
+	}
+	t.Logf("%s=%d chooses these moments", envSeed, seed)
+	s := newScene(t, 2)
+	kills := s.killAgainAndAgain(rand.New(rand.NewPCG(uint64(seed), 0)))
+	low := harness.Job{Name: "low", Steps: 200, Priority: harness.Low}
+	high := harness.Job{Name: "high", Steps: 20, Priority: harness.High}
+	s.create(low)
+	s.untilAttempt("low", 1)
+	s.untilStep("low", 1, 20)
+	s.create(high)
+	s.succeeds(high)
+	job := s.succeeds(low)
+	if n := kills(); n < 4 {
+		t.Errorf("the runner was killed %d times, too few to prove anything", n)
+	} else {
+		t.Logf("the runner was killed %d times", n)
+	}
+	if job.Status.Attempt != 2 || job.Status.Preemptions != 1 {
+		t.Errorf("want 2 attempts and 1 preemption, there were %d and %d", job.Status.Attempt, job.Status.Preemptions)
+	}
+	s.yielded(job, 1, v1beta1.CausePreempted)
+	s.resumed(job, 2)
+}
+
+// killAgainAndAgain kills the runner and starts it again, until the returned
+// function is called, which says how often.
+func (s *scene) killAgainAndAgain(moments *rand.Rand) func() int {
+	ctx, stop := context.WithCancel(s.t.Context())
+	var killer sync.WaitGroup
+	kills := 0
+	killer.Go(func() {
+		for {
+			// Some lives are too short to do anything, some long enough for several writes.
+			life := time.Duration(moments.Float64() * moments.Float64() * float64(5*time.Second))
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(life):
+			}
+			if err := runner.Kill(); err != nil {
+				s.t.Error(err)
+				return
+			}
+			kills++
+			// Also when the test is over: others need it.
+			if err := runner.Start(context.WithoutCancel(ctx), harness.Endpoint{}); err != nil {
+				s.t.Error(err)
+				return
+			}
+		}
+	})
+	end := sync.OnceFunc(func() {
+		stop()
+		killer.Wait()
+	})
+	s.t.Cleanup(end)
+	return func() int {
+		end()
+		return kills
+	}
 }
