@@ -123,8 +123,8 @@ func conditionsOf(o *observed) []condition {
 // changedConditions returns the conditions that have another status or reason
 // than before. A condition that appears without being True is no change: it says
 // what was so all along; only Ready then says what the object waits for. Several
-// that changed for one reason, with one message, are one change. Reconciling is the
-// other side of Ready (kstatus) and is told of only without it.
+// that changed for one reason are one change. Reconciling is the other side of Ready
+// (kstatus) and is told of only without it.
 func changedConditions(before, after *observed) []condition {
 	was := map[string]condition{}
 	for _, c := range conditionsOf(before) {
@@ -146,9 +146,8 @@ func changedConditions(before, after *observed) []condition {
 	slices.SortStableFunc(changed, func(x, y condition) int { return rank(x) - rank(y) })
 	told := map[string]bool{}
 	return slices.DeleteFunc(changed, func(c condition) bool {
-		story := c.reason + " " + c.message
-		seen := told[story]
-		told[story] = true
+		seen := told[c.reason]
+		told[c.reason] = true
 		return seen
 	})
 }

@@ -46,6 +46,8 @@ func TestEventsOfConditions(t *testing.T) {
 		"one that is not there": {queued, "null, {status: \"True\"}, 7", nil},
 		"one story, told once, by the warning": {queued + "," + fine, `{type: Ready, status: "False", reason: Failed, message: gave up}, {type: Stalled, status: "True", reason: Failed, message: gave up}`,
 			[]string{"Warning Failed Stalled=True: gave up"}},
+		"one reason, two messages": {queued, `{type: Done, status: "True", reason: Ended, message: all of it}, {type: Ready, status: "True", reason: Ended}`,
+			[]string{"Normal Ended Ready=True"}},
 		"bad news by the annotation": {`{type: Reachable, status: "True", reason: Read}`, `{type: Reachable, status: "False", reason: Down, message: refused}`,
 			[]string{"Warning Down Reachable=False: refused"}},
 		"Reconciling beside Ready": {queued + `, {type: Reconciling, status: "True", reason: Waiting}`, running + `, {type: Reconciling, status: "False", reason: Settled}`,
