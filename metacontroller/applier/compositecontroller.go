@@ -112,7 +112,8 @@ type ControllerHooks struct {
 // Hook says how one hook is called.
 type Hook struct {
 	// Version of the messages: [HookV2], or [HookV1], which is also what leaving it
-	// out means. Hooks in process get v2 whatever it says.
+	// out means. Hooks in process get v2 whatever it says; what customize may ask
+	// for depends on it all the same.
 	Version string   `json:"version,omitempty"`
 	Webhook *Webhook `json:"webhook,omitempty"`
 }

@@ -146,15 +146,16 @@ type access struct {
 	digest  [sha256.Size]byte
 }
 
-// follow decides about a redirect. Those that would turn the POST into a GET are
-// not followed, and with something private in the request neither are those to
-// another place.
+// follow decides about a redirect. Those that would turn the POST into a GET, or
+// https into http, are not followed, and with something private in the request
+// neither are those to another place.
 func (a *access) follow(next *http.Request, via []*http.Request) error {
 	first := via[0].URL
 	elsewhere := next.URL.Scheme != first.Scheme || hostPort(next.URL) != hostPort(first)
 	// The query of the first URL would be in the Referer of the next request.
 	private := a.private || first.User != nil || first.RawQuery != ""
-	if next.Method != http.MethodPost || len(via) >= 10 || elsewhere && private {
+	plain := first.Scheme == "https" && next.URL.Scheme != "https"
+	if next.Method != http.MethodPost || len(via) >= 10 || plain || elsewhere && private {
 		return http.ErrUseLastResponse
 	}
 	return nil

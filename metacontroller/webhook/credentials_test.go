@@ -8,6 +8,7 @@ import (
 	"io"
 	"log"
 	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"strings"
 	"sync"
@@ -183,6 +184,19 @@ func TestTLS(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestOldTLSIsNotSpoken(t *testing.T) {
+	ca := newAuthority(t)
+	server := httptest.NewUnstartedServer(answering(`{}`))
+	server.Config.ErrorLog = discard
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{ca.pair("server")}, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	h := newFixture(t, controllerOf(t, `{sync: {webhook: {url: "`+server.URL+`", caBundle: {secretRef: {name: tls, namespace: ns}}}}}`), withObjects(secret("tls", "ca.crt", ca.pem)))
+	if _, err := h.Sync(t.Context(), request()); causeOf(t, err) != applier.CauseTLS || !strings.Contains(err.Error(), "version") {
+		t.Errorf("got %v", err)
 	}
 }
 

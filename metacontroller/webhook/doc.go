@@ -40,8 +40,8 @@
 // called through a proxy is logged at the start.
 //
 // Redirects are followed with status 307 and 308 only, since after others the
-// POST would become a GET; and to another host only if the request carries no
-// credential, client certificate or query.
+// POST would become a GET; from https not to http; and to another host only if the
+// request carries no credential, client certificate or query.
 //
 // # Versions
 //

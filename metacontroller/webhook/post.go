@@ -31,9 +31,12 @@ func post[Response any](ctx context.Context, h *hook, parent identity, body []by
 		return nil, &applier.Failure{Cause: applier.CauseCredentials, Err: err}
 	}
 	var kept *answer
-	key := answerKey{h.name, parent.UID}
-	if h.kept != nil && parent.UID != "" {
-		kept = h.kept.get(key, h.now())
+	key, cache := answerKey{h.name, parent.UID}, h.kept
+	if parent.UID == "" {
+		cache = nil // it would not be known again
+	}
+	if cache != nil {
+		kept = cache.get(key, h.now())
 	}
 	got, err := h.send(ctx, access, body, kept)
 	if err != nil {
@@ -58,14 +61,14 @@ func post[Response any](ctx context.Context, h *hook, parent identity, body []by
 		return nil, h.failed(access, applier.CauseAnswer, "answer not understood: %s", what)
 	}
 	switch {
-	case h.kept == nil || parent.UID == "" || got == kept:
+	case cache == nil || got == kept:
 	case got.etag == "":
-		h.kept.drop(key)
+		cache.drop(key)
 	default:
 		// Only what was understood is kept, or an answer that is refused would be
 		// the answer for as long as it is not modified.
 		got.key, got.expires = key, h.now().Add(h.keep)
-		h.kept.put(got)
+		cache.put(got)
 	}
 	return response, nil
 }
@@ -150,7 +153,7 @@ func (h *hook) statusError(access *access, response *http.Response) error {
 	}
 	status := strings.TrimSpace(fmt.Sprintf("status %d %s", code, http.StatusText(code)))
 	if to, err := response.Location(); err == nil && code >= 300 && code < 400 {
-		return h.failed(access, applier.CauseStatus, "%s: redirects to %s, which is not followed: only 307 and 308 keep a POST a POST, and credentials stay on their host", status, shown(to))
+		return h.failed(access, applier.CauseStatus, "%s: redirects to %s, which is not followed: only 307 and 308 keep a POST a POST, credentials stay on their host, and https stays https", status, shown(to))
 	}
 	cause := applier.CauseStatus
 	after := response.Header.Get("Retry-After")

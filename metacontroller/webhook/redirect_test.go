@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"crypto/tls"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -60,6 +61,43 @@ func TestRedirects(t *testing.T) {
 			}
 			if err == nil || !strings.Contains(err.Error(), "/there, which is not followed: only 307 and 308") || strings.Contains(err.Error(), "secret") || arrived != "" {
 				t.Errorf("%v, arrived: %s", err, arrived)
+			}
+		})
+	}
+}
+
+// A client certificate is a credential too, and an https hook does not lead to http.
+func TestRedirectsOverTLS(t *testing.T) {
+	ca := newAuthority(t)
+	pair := ca.pair("server")
+	certificate, key := ca.issue("applier")
+	objects := withObjects(secret("tls", "ca.crt", ca.pem, "tls.crt", certificate, "tls.key", key))
+	const bundle = `caBundle: {secretRef: {name: tls, namespace: ns}}`
+	for name, c := range map[string]struct {
+		settings string
+		plain    bool
+		followed bool
+	}{
+		"no credentials":     {bundle, false, true},
+		"client certificate": {bundle + `, clientTLS: {secretRef: {name: tls, namespace: ns}}`, false, false},
+		"to plain http":      {bundle, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			arrived := false
+			arrival := func(w http.ResponseWriter, r *http.Request) {
+				arrived = true
+				answering(`{}`)(w, r)
+			}
+			other := serveTLS(t, func() tls.Certificate { return pair }, nil, arrival)
+			if c.plain {
+				other = serve(t, arrival)
+			}
+			server := serveTLS(t, func() tls.Certificate { return pair }, nil, func(w http.ResponseWriter, r *http.Request) {
+				http.Redirect(w, r, other.URL, http.StatusTemporaryRedirect)
+			})
+			h := newFixture(t, controllerOf(t, `{sync: {webhook: {url: "`+server.URL+`", `+c.settings+`}}}`), objects)
+			if _, err := h.Sync(t.Context(), request()); (err == nil) != c.followed || arrived != c.followed {
+				t.Errorf("%v, arrived: %v", err, arrived)
 			}
 		})
 	}
