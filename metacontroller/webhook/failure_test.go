@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"strconv"
@@ -173,6 +174,14 @@ func TestTooLarge(t *testing.T) {
 				t.Errorf("got  %v\nwant %s", err, c.want)
 			}
 		})
+	}
+}
+
+func TestNoBoundInPractice(t *testing.T) {
+	server := serve(t, answering(`{"status":{"a":1}}`))
+	h := newFixture(t, controllerOf(t, `{sync: {webhook: {url: "`+server.URL+`"}}}`), func(o *Options) { o.MaxResponseBytes = math.MaxInt64 })
+	if got, err := h.Sync(t.Context(), request()); err != nil || string(got.Status) != `{"a":1}` {
+		t.Errorf("%+v, %v", got, err)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"sync"
 	"time"
 
@@ -61,6 +62,7 @@ func New(o Options) (*Hooks, error) {
 	if o.MaxResponseBytes <= 0 {
 		o.MaxResponseBytes = DefaultMaxResponseBytes
 	}
+	o.MaxResponseBytes = min(o.MaxResponseBytes, math.MaxInt64-1) // one more is read
 	o.Logger = o.Logger.With("controller", o.Controller.Name)
 	h, kept, err := prepare(o)
 	if err != nil {
