@@ -155,7 +155,8 @@ func (h *Hooks) answerAndPatch(ctx context.Context, request *contract.SyncReques
 	return answer.Response, nil
 }
 
-// Patch carries out the patches of an answer, after it was given.
+// Patch carries out the patches of an answer, after it was given. What becomes of
+// them shows at the next sync, which a failed one asks for: see [Hooks.OnNews].
 func (h *Hooks) Patch(a *Answer) {
 	if h.options.Patches != nil {
 		h.options.Patches.Submit(a.Observation.Parent, a.Decision.Patches)
@@ -179,6 +180,9 @@ func (h *Hooks) Answer(ctx context.Context, request *contract.SyncRequest, final
 
 	d := h.decide(ctx, m, o, finalizing)
 	resync := soonest(d.ResyncAfter, m.readingAgain(placeOf(o.Parent), d.Catalog, o.Now), m.launchAgain(o.Now))
+	if again := m.patchesAgain(len(d.Patches) > 0, o.Now); !h.tells() {
+		resync = soonest(resync, again)
+	}
 	response, err := Respond(d, resync)
 	if err != nil {
 		return nil, err

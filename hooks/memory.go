@@ -29,6 +29,10 @@ type memory struct {
 
 	launch launch
 
+	// patchesSince is when patches were wanted first, and in every answer since;
+	// zero: none are.
+	patchesSince time.Time
+
 	// said are the rules of the decision that was logged last.
 	said []compose.Match
 }
