@@ -50,11 +50,8 @@ func (m *Manager) follow(ctx context.Context) {
 	must(err)
 	m.supervisors.Go(func() {
 		if cache.WaitForCacheSync(ctx.Done(), handled.HasSynced) {
-			m.mu.Lock()
-			m.listing = nil
-			n := len(m.instances)
-			m.mu.Unlock()
-			m.logger.Info("following the cluster's CompositeControllers", "selector", selector, "controllers", n)
+			m.known()
+			m.logger.Info("following the cluster's CompositeControllers", "selector", selector)
 		}
 	})
 	informer.RunWithContext(ctx)
@@ -71,17 +68,17 @@ func must(err error) {
 func (m *Manager) cannotList(err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.listing == nil {
+	if m.unknown == nil {
 		return
 	}
 	text := fmt.Errorf("CompositeControllers cannot be listed: %w", err)
 	if apierrors.IsNotFound(err) {
 		text = fmt.Errorf("the API server knows no CompositeControllers (%s): install Metacontroller's CRDs", compositeControllers.GroupVersion())
 	}
-	if m.listing.Error() != text.Error() {
+	if m.unknown.Error() != text.Error() {
 		m.logger.Warn("waiting for the cluster's CompositeControllers", "error", text)
 	}
-	m.listing = text
+	m.unknown = text
 }
 
 func (m *Manager) wantObject(ctx context.Context, o any) {

@@ -68,8 +68,8 @@ type Manager struct {
 
 	mu        sync.Mutex
 	instances map[string]*instance
-	// listing is why the cluster's controllers are not known, nil once they are.
-	listing error
+	// unknown is why it is not known what should be run, nil once it is.
+	unknown error
 }
 
 // New returns a Manager that runs nothing yet.
@@ -95,8 +95,9 @@ func New(o Options) (*Manager, error) {
 		}
 		names[c.Name] = true
 	}
+	m.unknown = errors.New("no CompositeController is started yet")
 	if o.FromCluster {
-		m.listing = errors.New("the cluster's CompositeControllers are not listed yet")
+		m.unknown = errors.New("the cluster's CompositeControllers are not listed yet")
 	}
 	if o.Registerer != nil {
 		if err := o.Registerer.Register(&states{manager: m}); err != nil {
@@ -115,17 +116,26 @@ func (m *Manager) Run(ctx context.Context) error {
 	}
 	if m.options.FromCluster {
 		m.follow(ctx)
+	} else {
+		m.known()
 	}
 	<-ctx.Done()
 	return nil
+}
+
+// known says that all that should be run is wanted now.
+func (m *Manager) known() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.unknown = nil
 }
 
 // Ready returns nil once every controller is refused or has complete caches.
 func (m *Manager) Ready() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.listing != nil {
-		return m.listing
+	if m.unknown != nil {
+		return m.unknown
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.instances)) {
 		if m.instances[name].state == starting {
