@@ -35,8 +35,9 @@ func (m *Manager) follow(ctx context.Context) {
 	}, m.client), &unstructured.Unstructured{}, cache.SharedIndexInformerOptions{ObjectDescription: "CompositeControllers"})
 	// These fail only once the informer has started.
 	must(informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
-		m.cannotList(err)
-		cache.DefaultWatchErrorHandler(ctx, r, err)
+		if !m.cannotList(err) {
+			cache.DefaultWatchErrorHandler(ctx, r, err)
+		}
 	}))
 	handled, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(added any) { m.wantObject(ctx, added) },
@@ -63,13 +64,13 @@ func must(err error) {
 	}
 }
 
-// cannotList says why there are no controllers yet. Once they were listed, a watch
-// that breaks is repaired without a word.
-func (m *Manager) cannotList(err error) {
+// cannotList says why there are no controllers yet. It returns false once they were
+// listed: then only a watch broke.
+func (m *Manager) cannotList(err error) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.unknown == nil {
-		return
+		return false
 	}
 	text := fmt.Errorf("CompositeControllers cannot be listed: %w", err)
 	if apierrors.IsNotFound(err) {
@@ -79,6 +80,7 @@ func (m *Manager) cannotList(err error) {
 		m.logger.Warn("waiting for the cluster's CompositeControllers", "error", text)
 	}
 	m.unknown = text
+	return true
 }
 
 func (m *Manager) wantObject(ctx context.Context, o any) {
