@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -92,15 +93,23 @@ func untilLog(t *testing.T, c *harness.Cluster, pod, want string) {
 	}
 }
 
-// execute is kubectl exec.
+// execute is kubectl exec. A kubelet that has just been started does not know its
+// pods for a moment.
 func execute(t *testing.T, c *harness.Cluster, pod string, command ...string) string {
 	t.Helper()
 	args := append([]string{"--kubeconfig=" + c.Kubeconfig, "exec", pod, "--"}, command...)
-	out, err := exec.CommandContext(t.Context(), c.Programs.Path("kubectl"), args...).CombinedOutput()
-	if err != nil {
-		t.Fatalf("kubectl exec %s %q: %v\n%s", pod, command, err, out)
+	var said string
+	if err := harness.Until(t.Context(), patience, fmt.Sprintf("kubectl exec %s %q", pod, command), func(ctx context.Context) (bool, string, error) {
+		out, err := exec.CommandContext(ctx, c.Programs.Path("kubectl"), args...).CombinedOutput()
+		said = strings.TrimSpace(string(out))
+		if err != nil && !strings.Contains(said, "pod does not exist") {
+			t.Fatalf("kubectl exec %s %q: %v\n%s", pod, command, err, said)
+		}
+		return err == nil, said, nil
+	}); err != nil {
+		t.Fatal(err)
 	}
-	return strings.TrimSpace(string(out))
+	return said
 }
 
 // peersService gives the pods of these tests names, also before they are ready,
@@ -201,8 +210,13 @@ func configMapDelay(t *testing.T, c *harness.Cluster) {
 		spec.Volumes = []corev1.Volume{{Name: "config", VolumeSource: corev1.VolumeSource{
 			ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "config"}}}}}
 		spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "config", MountPath: "/config"}}
-	}, script: "cat /config/word; until grep -q new /config/word; do sleep 0.1; done; echo seen $(date +%s.%N)" + stay})
+	}, script: "cat /config/word; echo; until grep -q new /config/word; do sleep 0.1; done; echo seen $(date +%s.%N)" + stay})
 	untilLog(t, c, "reader", "old")
+	// Its own start makes the kubelet look at a pod several times: what is of
+	// interest is one that has run for a while.
+	until(t, c, "reader", "is left alone", func(p *corev1.Pod) bool {
+		return running(p) && time.Since(p.Status.ContainerStatuses[0].State.Running.StartedAt.Time) > 10*time.Second
+	})
 	config.Data["word"] = "new"
 	written := time.Now()
 	if _, err := maps.Update(t.Context(), config, metav1.UpdateOptions{}); err != nil {
@@ -283,13 +297,13 @@ func crash(t *testing.T, c *harness.Cluster) {
 
 func nothingLeft(t *testing.T, c *harness.Cluster, group, network string) {
 	t.Helper()
-	for what, left := range map[string][]string{
-		"in its cgroup": withText(t, "cgroup", group), "marked as its own": withText(t, "environ", "RTJ_CLUSTER_ID="+c.ID),
-		"in a pod's network": inNamespace(t, network), "with its mounts": withText(t, "mountinfo", c.Dir),
-	} {
-		if len(left) > 0 {
-			t.Errorf("processes %s: %v", what, left)
-		}
+	// What was killed is a zombie until process 1 looks.
+	if err := harness.Until(t.Context(), patience, "no process of the cluster is left", func(context.Context) (bool, string, error) {
+		left := slices.Concat(withText(t, "cgroup", group), withText(t, "environ", "RTJ_CLUSTER_ID="+c.ID),
+			inNamespace(t, network), withText(t, "mountinfo", c.Dir))
+		return len(left) == 0, fmt.Sprint(left), nil
+	}); err != nil {
+		t.Error(err)
 	}
 	groups, err := filepath.Glob("/sys/fs/cgroup/*/" + group)
 	if more, _ := filepath.Glob("/sys/fs/cgroup/" + group); err != nil || len(groups)+len(more) > 0 {
