@@ -196,6 +196,8 @@ print("API server is there")
 
 	t.Run("containers outlive kubelet, containerd and gateway", func(t *testing.T) { outlive(t, c) })
 
+	t.Run("a node that lost its namespaces comes up again", func(t *testing.T) { reboot(t, c) })
+
 	t.Run("nothing is left after a crash", func(t *testing.T) { crash(t, c) })
 }
 
@@ -267,6 +269,27 @@ except urllib.error.HTTPError as refused: print(refused.code)`
 	}
 	if gpus := node.Status.Allocatable[harness.GPU]; gpus.IsZero() {
 		t.Error("the kubelet that was started again has no GPUs")
+	}
+}
+
+// reboot ends what holds the node's namespaces: nobody can get into them any more,
+// so the node begins anew, with the data that it had.
+func reboot(t *testing.T, c *harness.Cluster) {
+	before := until(t, c, "leader", "runs", running).Status.ContainerStatuses[0].ContainerID
+	if err := c.KillComponent(cluster.NodeNamespaces); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{cluster.NodeNamespaces, cluster.NodeGateway, cluster.Containerd, cluster.CoreDNS, cluster.Kubelet} {
+		if err := c.StartComponent(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	until(t, c, "leader", "runs again", func(p *corev1.Pod) bool {
+		s := p.Status.ContainerStatuses[0]
+		return s.State.Running != nil && s.ContainerID != before
+	})
+	if got := execute(t, c, "leader", "hostname"); got != "first" {
+		t.Errorf("after that the host name is %q", got)
 	}
 }
 
