@@ -110,6 +110,7 @@ func start(ctx context.Context) error {
 		return err
 	}
 	if world.Options.TrainingKind() == "kubelet" {
+		patience *= 2
 		return world.Pool(ctx, sharedPool, cluster.KubeletNodeName)
 	}
 	return errors.Join(
