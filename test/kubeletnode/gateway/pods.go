@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"os"
@@ -36,6 +37,9 @@ func (g *gateway) answer(conn net.Conn) {
 	_ = conn.SetDeadline(time.Now().Add(askLimit))
 	var q request
 	err := json.NewDecoder(conn).Decode(&q)
+	if errors.Is(err, io.EOF) {
+		return // somebody looked whether the gateway listens
+	}
 	if err == nil && q.Sandbox != filepath.Base(q.Sandbox) {
 		err = fmt.Errorf("sandbox %q is not a name", q.Sandbox)
 	}
