@@ -76,7 +76,7 @@ the election.`,
 	command.Flags().BoolVar(&flags.fromCluster, "from-cluster", false, "run the CompositeController objects of the cluster, and follow their changes")
 	command.Flags().StringVarP(&flags.selector, "selector", "l", "", "with --from-cluster: only those with these labels, such as team=search,tier!=test")
 	command.Flags().BoolVar(&flags.keepFinalizers, "keep-finalizers", false, "with --from-cluster: leave the finalizer on parents when a CompositeController is deleted, so that they cannot be deleted before it is back")
-	command.Flags().IntVar(&flags.workers, "workers", 8, "number of parents of one controller that are synced at once")
+	command.Flags().IntVar(&flags.workers, "workers", applier.DefaultWorkers, "number of parents of one controller that are synced at once")
 	command.Flags().StringVar(&flags.address, "http-address", "127.0.0.1:0", "address of /healthz, /readyz and /metrics")
 	command.Flags().Int64Var(&flags.maxResponseBytes, "max-response-bytes", webhook.DefaultMaxResponseBytes, "size of the largest answer of a hook")
 	command.AddCommand(newReleaseFinalizers())

@@ -21,7 +21,9 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-const defaultWorkers = 8
+// DefaultWorkers is how many parents are synced at once: they mostly wait for hooks
+// and the API server.
+const DefaultWorkers = 32
 
 // Options for [New].
 type Options struct {
@@ -32,7 +34,7 @@ type Options struct {
 	Controller *CompositeController
 	// Hooks decide.
 	Hooks Hooks
-	// Workers is how many parents are synced at once, 8 by default. Parents that
+	// Workers is how many parents are synced at once, 32 by default. Parents that
 	// keep failing use a quarter of them at most.
 	Workers int
 	// Limits bound what one parent can cost.
@@ -144,7 +146,7 @@ func newApplier(o Options, dynamicClient dynamic.Interface, metadataClient metad
 	}
 	workers := o.Workers
 	if workers <= 0 {
-		workers = defaultWorkers
+		workers = DefaultWorkers
 	}
 	writes := o.Writes
 	if writes == nil {
