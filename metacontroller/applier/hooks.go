@@ -30,11 +30,13 @@ type Hooks interface {
 	Customize(ctx context.Context, request *contract.CustomizeRequest) (*contract.CustomizeResponse, error)
 }
 
-// Identified is implemented by hooks that know who decides: the digest of a
-// program, or what a server says about its version. When that changes, customize
-// rules are asked for again and every parent is synced, also where nothing else
-// happens. Empty means not known.
-type Identified interface{ Identity() string }
+// Changing is implemented by hooks that notice when others decide in their place,
+// such as a new release of a program. They call f then, from any goroutine; it does
+// not block. Customize rules are asked for again and every parent is synced, also
+// where nothing else happens.
+type Changing interface {
+	OnChange(f func())
+}
 
 // RetryAfter is an error that says when to try again. Delays below a second
 // count as a second; with none, the ordinary back-off applies, and at least a

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"regexp"
 	"strings"
 	"sync"
@@ -17,6 +18,7 @@ import (
 
 	"rtj.dev/rtj/hooks/contract"
 	"rtj.dev/rtj/metacontroller/applier"
+	"rtj.dev/rtj/metacontroller/webhook"
 )
 
 func TestStatement38PoisonParentDoesNotStopTheOthers(t *testing.T) {
@@ -135,8 +137,7 @@ func TestStatement38OtherHooksSyncEveryParent(t *testing.T) {
 	w.customize = func(*contract.CustomizeRequest) (*contract.CustomizeResponse, error) {
 		return &contract.CustomizeResponse{}, nil
 	}
-	hooks := &identified{world: w}
-	hooks.identity.Store("one")
+	hooks := &changing{world: w}
 	w.option = func(o *applier.Options) { o.Hooks = hooks }
 	w.run(always(answer(`{phase: One}`)), withCustomize)
 	phases := func(phase string) (n int) {
@@ -157,16 +158,39 @@ func TestStatement38OtherHooksSyncEveryParent(t *testing.T) {
 	w.eventually("all are synced", func() bool { return phases("One") == 5 })
 	asked := w.customs.Load()
 	w.onSync(always(answer(`{phase: Two}`)))
-	hooks.identity.Store("two")
+	hooks.change()
 	w.eventually("all are synced by the new hooks", func() bool { return phases("Two") == 5 })
 	if got := w.customs.Load() - asked; got != 5 {
 		t.Errorf("customize was asked %d times for 5 parents", got)
 	}
 }
 
-type identified struct {
+// changing is hooks that tell when they have changed.
+type changing struct {
 	*world
-	identity atomic.Value
+	change func()
 }
 
-func (i *identified) Identity() string { return i.identity.Load().(string) }
+func (c *changing) OnChange(f func()) { c.change = f }
+
+func TestStatement38OtherHooksOverHTTPSyncEveryParent(t *testing.T) {
+	x := newWire(t)
+	deploy := func(release, phase string) {
+		x.answers(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set(webhook.IdentityHeader, release)
+			if r.Method == http.MethodPost {
+				saying(`{status: {phase: `+phase+`}}`)(w, r)
+			}
+		})
+	}
+	deploy("v1", "One")
+	x.start()
+	for _, name := range []string{"p", "q"} {
+		x.parent(name, nil)
+		x.eventually(name+" is synced", func() bool { return field(x.get(trains, name), "status", "phase") == "One" })
+	}
+	deploy("v2", "Two")
+	for _, name := range []string{"p", "q"} {
+		x.eventually(name+" is synced by the new hooks", func() bool { return field(x.get(trains, name), "status", "phase") == "Two" })
+	}
+}

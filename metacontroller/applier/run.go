@@ -53,8 +53,15 @@ func (a *Applier) Run(ctx context.Context) error {
 		workers.Go(func() { a.resync(ctx, time.Duration(*period)*time.Second) })
 	}
 	workers.Go(func() { a.sweepCaches(ctx) })
-	if hooks, ok := a.hooks.(Identified); ok {
-		workers.Go(func() { a.watchIdentity(ctx, hooks) })
+	if hooks, ok := a.hooks.(Changing); ok {
+		changed := make(chan struct{}, 1)
+		hooks.OnChange(func() {
+			select {
+			case changed <- struct{}{}:
+			default: // it is known already
+			}
+		})
+		workers.Go(func() { a.watchHooks(ctx, changed) })
 	}
 	a.mu.Lock()
 	a.ready = true

@@ -44,29 +44,25 @@ func (a *Applier) enqueueAll() {
 
 func (a *Applier) enqueue(parent *observed) { a.Enqueue(parent.GetNamespace(), parent.GetName()) }
 
-// identityInterval is how often hooks are asked who they are. It also bounds how
-// often all parents are synced while old and new hooks answer in turn.
-const identityInterval = 5 * time.Second
+// changePause bounds how often all parents are synced because the hooks have
+// changed: while old and new ones answer in turn they seem to change all the time.
+const changePause = 5 * time.Second
 
-// watchIdentity syncs every parent again when other hooks decide than before.
-func (a *Applier) watchIdentity(ctx context.Context, hooks Identified) {
-	tick := time.NewTicker(identityInterval)
-	defer tick.Stop()
-	known := hooks.Identity()
+// watchHooks syncs every parent again when other hooks decide than before.
+func (a *Applier) watchHooks(ctx context.Context, changed <-chan struct{}) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-changed:
 		}
-		now := hooks.Identity()
-		if known != "" && now != "" && now != known {
-			a.logger.Info("the hooks have changed; every parent is synced again", "was", known, "is", now)
-			a.identity.Add(1)
-			a.enqueueAll()
-		}
-		if now != "" {
-			known = now
+		a.logger.Info("the hooks have changed; every parent is synced again")
+		a.identity.Add(1)
+		a.enqueueAll()
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(changePause):
 		}
 	}
 }

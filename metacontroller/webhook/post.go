@@ -92,6 +92,7 @@ func (h *hook) send(ctx context.Context, access *access, body []byte, kept *answ
 		return nil, h.broken(ctx, access, "", withoutURL(err))
 	}
 	defer response.Body.Close()
+	h.self.note(response)
 	switch code := response.StatusCode; {
 	case code == http.StatusOK:
 	case kept != nil && (code == http.StatusNotModified || code == http.StatusPreconditionFailed):

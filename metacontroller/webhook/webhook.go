@@ -39,12 +39,16 @@ type Options struct {
 type Hooks struct {
 	// A hook that the controller does not have is nil.
 	sync, finalize, customize *hook
+	self                      *self
 	connections               []*connection
 	stop                      context.CancelFunc
 	running                   sync.WaitGroup
 }
 
-var _ applier.Hooks = (*Hooks)(nil)
+var (
+	_ applier.Hooks    = (*Hooks)(nil)
+	_ applier.Changing = (*Hooks)(nil)
+)
 
 // Validate refuses what [New] refuses for whatever client. The error names every
 // field that is at fault.
@@ -78,6 +82,7 @@ func New(o Options) (*Hooks, error) {
 	if cleanup := h.cleanup(); cleanup > 0 {
 		h.running.Go(func() { kept.sweepEvery(ctx, cleanup) })
 	}
+	h.running.Go(func() { h.watchIdentity(ctx) })
 	return h, nil
 }
 
@@ -86,7 +91,7 @@ func prepare(o Options) (*Hooks, *answers, error) {
 	if o.Controller.Spec.Hooks == nil {
 		return nil, nil, fmt.Errorf("CompositeController %s: spec.hooks: missing", o.Controller.Name)
 	}
-	h := &Hooks{}
+	h := &Hooks{self: &self{}}
 	kept := newAnswers(maxAnswerBytes)
 	connections, err := connect(o)
 	faults := []error{err}
@@ -96,6 +101,9 @@ func prepare(o Options) (*Hooks, *answers, error) {
 		}
 		hook, err := newHook(o, name, from, connections, kept)
 		faults = append(faults, err)
+		if hook != nil {
+			hook.self = h.self
+		}
 		return hook
 	}
 	h.sync = add("sync", o.Controller.Spec.Hooks.Sync)
@@ -153,6 +161,8 @@ type hook struct {
 	// maxBytes is the size of the largest answer.
 	maxBytes   int64
 	connection *connection
+	// self is shared by the hooks of a controller.
+	self *self
 	// kept has answers by their ETag; nil: none are kept.
 	kept          *answers
 	keep, cleanup time.Duration
