@@ -58,11 +58,12 @@ more; parents and children stay. For one that came from a file, or that was dele
 while nothing ran, use rtj apply release-finalizers.
 
 What a controller may do is what the user of the kubeconfig, or the service account,
-may: get, list, watch and patch parents and their status; get, list, watch, create,
-patch and delete children; list and watch related kinds; create and patch events;
-get the Secrets and ConfigMaps that its hooks name; get, list and watch
-compositecontrollers with --from-cluster; get, create, update and watch leases for
-the election.`,
+may: get, list, watch and patch parents, patch their status, and update their
+finalizers where OwnerReferencesPermissionEnforcement is on; get, list, watch,
+create, patch and delete children, and patch the status of those whose status the
+hook writes; list and watch related kinds; create and patch events; get the Secrets
+and ConfigMaps that its hooks name; get, list and watch compositecontrollers with
+--from-cluster; get, create, update and watch leases for the election.`,
 		Example: `  rtj apply -f controller.yaml
   rtj apply -f controllers/ -f more.yaml --kubeconfig ~/.kube/config --http-address :8080
   rtj apply --from-cluster --selector team=search --log-format json`,
@@ -72,7 +73,7 @@ the election.`,
 	flags.clusterFlags.add(command)
 	flags.logFlags.add(command)
 	flags.controllerFiles.add(command)
-	flags.electionFlags.add(command, "rtj-apply")
+	flags.electionFlags.add(command, "rtj-apply", "")
 	command.Flags().BoolVar(&flags.fromCluster, "from-cluster", false, "run the CompositeController objects of the cluster, and follow their changes")
 	command.Flags().StringVarP(&flags.selector, "selector", "l", "", "with --from-cluster: only those with these labels, such as team=search,tier!=test")
 	command.Flags().BoolVar(&flags.keepFinalizers, "keep-finalizers", false, "with --from-cluster: leave the finalizer on parents when a CompositeController is deleted, so that they cannot be deleted before it is back")
@@ -144,7 +145,7 @@ func (f *applyFlags) run(cmd *cobra.Command) error {
 	m, err := manager.New(manager.Options{
 		Config: replica.config, Hooks: f.hooks(dynamicClient, logger),
 		Controllers: controllers, FromCluster: f.fromCluster, Selector: selector, KeepFinalizers: f.keepFinalizers,
-		Workers: f.workers, Logger: logger, Registerer: registry, Events: replica.recorder,
+		Workers: f.workers, Limits: applier.Limits{ResponseBytes: f.maxResponseBytes}, Logger: logger, Registerer: registry, Events: replica.recorder,
 	})
 	if err != nil {
 		return err
@@ -152,6 +153,9 @@ func (f *applyFlags) run(cmd *cobra.Command) error {
 	handler, err := server.NewHandler(server.Options{Registry: registry, Logger: logger, Ready: func() error { return replica.ready(m.Ready) }})
 	if err != nil {
 		return err
+	}
+	for _, file := range f.passedOver {
+		logger.Info("passed over: not a CompositeController", "file", file)
 	}
 	logger.Info("running", "version", Version(), "server", config.Host, "http", listener.Addr().String(), "controllers", len(controllers))
 	return together(cmd.Context(),

@@ -52,7 +52,9 @@ func TestApplyRefusesBadInput(t *testing.T) {
 		"empty file":             {[]string{"-f", file(t, "empty.yaml", "")}, "empty.yaml: no CompositeController in the file"},
 		"only comments":          {[]string{"-f", file(t, "comments.yaml", "# soon\n---\n")}, "comments.yaml: no CompositeController in the file"},
 		"empty folder":           {[]string{"-f", folder(t, "README.md", "")}, "no .yaml, .yml or .json file in this folder"},
-		"a bad file in a folder": {[]string{"-f", folder(t, "a.yaml", compositeController, "b.yml", "kind: Pod\n")}, `b.yml: document 1: want metacontroller.k8s.io/v1alpha1 CompositeController, got "" "Pod"`},
+		"a bad file in a folder": {[]string{"-f", folder(t, "a.yaml", compositeController, "b.yml", "hello: there\n")}, `b.yml: document 1: want metacontroller.k8s.io/v1alpha1 CompositeController, got "" ""`},
+		"a folder without any":   {[]string{"-f", folder(t, "crd.yaml", "kind: Pod\n")}, "no CompositeController in this folder; passed over: "},
+		"a pod beside one":       {[]string{"-f", folder(t, "all.yaml", compositeController+"---\nkind: Pod\n")}, `all.yaml: document 2 (from line `},
 		"not YAML":               {[]string{"-f", bad("metadata: {", "metadata: [")}, "bad.yaml: document 1: "},
 		"not YAML, the line":     {[]string{"-f", bad("metadata: {", "metadata: a: {")}, "line 3"},
 		"unknown field":          {[]string{"-f", bad("generateSelector", "generateSelektor")}, `bad.yaml: document 1: unknown field "spec.generateSelektor"`},
@@ -96,6 +98,18 @@ func TestApplyTakesControllersThatNameSecrets(t *testing.T) {
 	controllers, err := readControllers(file(t, "secret.yaml", text), nil)
 	if err != nil || len(controllers) != 1 || controllers[0].Spec.Hooks.Sync.Webhook.Authorization == nil {
 		t.Errorf("%v, %v", controllers, err)
+	}
+}
+
+// A folder may hold what belongs to a controller, such as the CRD of its parents.
+func TestApplyPassesOverOtherKindsInFolders(t *testing.T) {
+	files := controllerFiles{names: []string{folder(t, "a.yaml", compositeController, "crd.yaml", "apiVersion: v1\nkind: Pod\n")}}
+	controllers, err := files.read(nil)
+	if err != nil || len(controllers) != 1 {
+		t.Errorf("%v, %v", controllers, err)
+	}
+	if len(files.passedOver) != 1 || !strings.HasSuffix(files.passedOver[0], "crd.yaml (Pod)") {
+		t.Errorf("passed over: %q", files.passedOver)
 	}
 }
 

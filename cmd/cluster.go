@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -42,9 +43,21 @@ func (f *clusterFlags) load() (*rest.Config, error) {
 	if f.inCluster() {
 		return rest.InClusterConfig()
 	}
+	return f.file().ClientConfig()
+}
+
+func (f *clusterFlags) file() clientcmd.ClientConfig {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = f.kubeconfig
-	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil)
+}
+
+// namespace is that of the kubeconfig's context.
+func (f *clusterFlags) namespace() string {
+	if name, _, err := f.file().Namespace(); err == nil && name != "" {
+		return name
+	}
+	return metav1.NamespaceDefault
 }
 
 // client is a client of the API server for the hooks.

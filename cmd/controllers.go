@@ -17,10 +17,14 @@ import (
 )
 
 // controllerFiles are files with CompositeControllers.
-type controllerFiles struct{ names []string }
+type controllerFiles struct {
+	names []string
+	// passedOver are files of folders that hold other kinds, and which.
+	passedOver []string
+}
 
 func (f *controllerFiles) add(command *cobra.Command) {
-	command.Flags().StringArrayVarP(&f.names, "filename", "f", nil, "file with CompositeControllers (YAML, several documents, or JSON), a folder of such files, or - for standard input; may be repeated. Files are read once: restart after an edit")
+	command.Flags().StringArrayVarP(&f.names, "filename", "f", nil, "file with CompositeControllers (YAML, several documents, or JSON), a folder, of which files with other kinds are passed over, or - for standard input; may be repeated. Files are read once: restart after an edit")
 }
 
 // noFileArguments helps those who leave out -f.
@@ -41,8 +45,14 @@ func (f *controllerFiles) read(stdin io.Reader) ([]*applier.CompositeController,
 		if err != nil {
 			return nil, err
 		}
+		found := len(controllers)
 		for _, path := range paths {
 			list, err := readControllers(path, stdin)
+			var other *applier.KindError
+			if path != name && errors.As(err, &other) && other.Only && other.Got.Kind != "" {
+				f.passedOver = append(f.passedOver, fmt.Sprintf("%s (%s)", path, other.Got.Kind))
+				continue
+			}
 			if err != nil {
 				return nil, err
 			}
@@ -53,6 +63,9 @@ func (f *controllerFiles) read(stdin io.Reader) ([]*applier.CompositeController,
 				origin[c.Name] = path
 			}
 			controllers = append(controllers, list...)
+		}
+		if len(controllers) == found {
+			return nil, badInput("-f %s: no CompositeController in this folder; passed over: %s", name, strings.Join(f.passedOver, ", "))
 		}
 	}
 	return controllers, nil
@@ -100,11 +113,11 @@ func readControllers(path string, stdin io.Reader) ([]*applier.CompositeControll
 	}
 	controllers, err := applier.Parse(text)
 	if err != nil {
-		return nil, badInput("%s: %s", path, oneLineEach(err))
+		return nil, badInput("%s: %w", path, oneLineEach(err))
 	}
 	for _, c := range controllers {
 		if err := webhook.Validate(c); err != nil {
-			return nil, badInput("%s: %s", path, oneLineEach(err))
+			return nil, badInput("%s: %w", path, oneLineEach(err))
 		}
 	}
 	return controllers, nil
@@ -119,7 +132,13 @@ func cause(err error) error {
 	return err
 }
 
-// oneLineEach makes a message of several faults one line.
-func oneLineEach(err error) string {
-	return strings.Join(strings.FieldsFunc(fmt.Sprint(err), func(r rune) bool { return r == '\n' }), "; ")
+// oneLineEach makes the message of several faults one line.
+func oneLineEach(err error) error { return &joined{err} }
+
+type joined struct{ error }
+
+func (e *joined) Error() string {
+	return strings.Join(strings.FieldsFunc(e.error.Error(), func(r rune) bool { return r == '\n' }), "; ")
 }
+
+func (e *joined) Unwrap() error { return e.error }

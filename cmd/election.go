@@ -21,6 +21,7 @@ import (
 type electionFlags struct {
 	mode                      string
 	namespace, name, identity string
+	installed                 string
 	leaseDuration             time.Duration
 	renewDeadline             time.Duration
 	retryPeriod               time.Duration
@@ -32,11 +33,18 @@ const (
 	electOff  = "false"
 )
 
-func (f *electionFlags) add(command *cobra.Command, name string) {
+// add adds the flags. installed is the namespace of the Lease outside of a pod;
+// empty: that of the kubeconfig's context.
+func (f *electionFlags) add(command *cobra.Command, name, installed string) {
+	f.installed = installed
+	otherwise := installed
+	if otherwise == "" {
+		otherwise = "that of the kubeconfig's context"
+	}
 	flags := command.Flags()
 	flags.StringVar(&f.mode, "leader-elect", electAuto, "whether only the replica that holds a Lease acts: true, false, or auto, which is true in a pod")
 	flags.Lookup("leader-elect").NoOptDefVal = electOn
-	flags.StringVar(&f.namespace, "leader-elect-resource-namespace", "", "namespace of the Lease; the default is that of the pod, else "+defaultNamespace)
+	flags.StringVar(&f.namespace, "leader-elect-resource-namespace", "", "namespace of the Lease; the default is that of the pod, else "+otherwise)
 	flags.StringVar(&f.name, "leader-elect-resource-name", name, "name of the Lease; replicas that do the same share it, others must not")
 	flags.StringVar(&f.identity, "leader-elect-identity", "", "name of this replica in the Lease; the default is host name, process and start")
 	flags.DurationVar(&f.leaseDuration, "leader-elect-lease-duration", election.DefaultLeaseDuration, "how long after the last renewal of a leader that is gone another takes over")
@@ -64,7 +72,10 @@ func (f *electionFlags) validate() error {
 	case f.retryPeriod <= 0 || float64(f.renewDeadline) <= jitter*float64(f.retryPeriod):
 		return badInput("--leader-elect-retry-period: must be above zero and shorter than --leader-elect-renew-deadline (%s) divided by %g, got %s", f.renewDeadline, jitter, f.retryPeriod)
 	}
-	for flag, name := range map[string]string{"name": f.name, "namespace": f.lockNamespace()} {
+	for flag, name := range map[string]string{"name": f.name, "namespace": f.namespace} {
+		if flag == "namespace" && name == "" {
+			continue
+		}
 		if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
 			return badInput("--leader-elect-resource-%s: %q: %s", flag, name, problems[0])
 		}
@@ -72,14 +83,17 @@ func (f *electionFlags) validate() error {
 	return nil
 }
 
-func (f *electionFlags) lockNamespace() string {
+func (f *electionFlags) lockNamespace(cluster *clusterFlags) string {
 	if f.namespace != "" {
 		return f.namespace
 	}
 	if text, err := os.ReadFile(podNamespace); err == nil && len(text) > 0 {
 		return strings.TrimSpace(string(text))
 	}
-	return defaultNamespace
+	if f.installed != "" {
+		return f.installed
+	}
+	return cluster.namespace()
 }
 
 func (f *electionFlags) replica() string {
@@ -118,7 +132,7 @@ func (f *electionFlags) start(config *rest.Config, cluster *clusterFlags, compon
 		return r, err
 	}
 	if r.election, err = election.New(election.Options{
-		Config: config, Fence: fence, Namespace: f.lockNamespace(), Name: f.name, Identity: identity,
+		Config: config, Fence: fence, Namespace: f.lockNamespace(cluster), Name: f.name, Identity: identity,
 		LeaseDuration: f.leaseDuration, RenewDeadline: f.renewDeadline, RetryPeriod: f.retryPeriod,
 		Events: r.recorder, Logger: logger,
 	}); err != nil {

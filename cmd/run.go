@@ -97,7 +97,7 @@ nothing more to the API server that writes, and exits with code 1.`,
 		},
 	}
 	flags.hookingFlags.add(command)
-	flags.electionFlags.add(command, "rtj")
+	flags.electionFlags.add(command, "rtj", defaultNamespace)
 	command.Flags().StringVar(&flags.address, "http-address", "127.0.0.1:0", "address of /healthz, /readyz and /metrics")
 	command.Flags().IntVar(&flags.workers, "workers", applier.DefaultWorkers, "number of jobs that are synced at once")
 	return command

@@ -152,7 +152,7 @@ func (h *handler) deciding(finalizing bool) http.HandlerFunc {
 // observed.
 func errServerSideApply(child string) error {
 	return fmt.Errorf("%s was written by server-side apply, which overwrites what changed meanwhile: "+
-		"run Metacontroller without --apply-strategy=server-side-apply, then give its objects back to it: kubectl annotate -A -l controller-uid "+
+		"run Metacontroller without --apply-strategy=server-side-apply, then give its objects back to it: kubectl annotate --overwrite -A -l training.rtj.dev/uid "+
 		"workloads.kueue.x-k8s.io,jobsets.jobset.x-k8s.io,configmaps metacontroller.k8s.io/last-applied-configuration={}", child)
 }
 

@@ -43,8 +43,13 @@ const (
 // [CompositeController.Validate] refuses.
 func Parse(text []byte) ([]*CompositeController, error) {
 	var controllers []*CompositeController
-	for _, d := range documents(text) {
+	all := documents(text)
+	for _, d := range all {
 		c, err := d.parse()
+		var other *KindError
+		if errors.As(err, &other) {
+			other.Only = !slices.ContainsFunc(all, document.isController)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("document %d%s: %w", len(controllers)+1, d.where(), err)
 		}
@@ -114,10 +119,27 @@ func (d document) parse() (*CompositeController, error) {
 		return nil, err
 	}
 	if kind.APIVersion != controllerAPIVersion || kind.Kind != controllerKind {
-		return nil, fmt.Errorf("want %s %s, got %q %q", controllerAPIVersion, controllerKind, kind.APIVersion, kind.Kind)
+		return nil, &KindError{Got: kind}
 	}
 	c := &CompositeController{}
 	return c, unmarshalStrict(text, c)
+}
+
+// isController says of a document that may be faulty what it is meant to be.
+func (d document) isController() bool {
+	var kind metav1.TypeMeta
+	return yaml.Unmarshal(d.text, &kind) == nil && kind.Kind == controllerKind
+}
+
+// KindError is a document that holds something else than a CompositeController.
+type KindError struct {
+	Got metav1.TypeMeta
+	// Only says that no document of the text is one.
+	Only bool
+}
+
+func (e *KindError) Error() string {
+	return fmt.Sprintf("want %s %s, got %q %q", controllerAPIVersion, controllerKind, e.Got.APIVersion, e.Got.Kind)
 }
 
 // isBlank tells whether only white space and a comment follow a separator.

@@ -60,7 +60,7 @@ func TestServerSideApplyIsRefused(t *testing.T) {
 	s.must(wrong.Stop())
 	wrong.Args = nil
 	s.must(wrong.Start(t.Context(), harness.Endpoint{}))
-	_, err = world.Kubectl(t.Context(), "annotate", "-A", "-l", "controller-uid", "workloads.kueue.x-k8s.io,jobsets.jobset.x-k8s.io,configmaps",
+	_, err = world.Kubectl(t.Context(), "annotate", "--overwrite", "-A", "-l", "training.rtj.dev/uid", "workloads.kueue.x-k8s.io,jobsets.jobset.x-k8s.io,configmaps",
 		"metacontroller.k8s.io/last-applied-configuration={}")
 	s.must(err)
 	s.succeeds(j)

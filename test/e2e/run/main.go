@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -11,6 +12,9 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -22,8 +26,11 @@ const (
 	parallel = "6"
 )
 
-// suites are the packages of this module that have end-to-end tests.
-var suites = []struct{ name, pkg string }{
+// suite is a package with end-to-end tests.
+type suite struct{ name, pkg string }
+
+// suites are those of this module.
+var suites = []suite{
 	{"e2e", jobs},
 	{"api", "./test/e2e/api"},
 	{"cluster", "./test/cluster"},
@@ -36,25 +43,70 @@ var suites = []struct{ name, pkg string }{
 const jobs = "./test/e2e"
 
 // choose returns the packages of a suite and which of their tests are run: all of
-// a package that is named, else those of jobs whose names match.
-func choose(suite string) (packages []string, tests string) {
-	for _, s := range suites {
-		if suite == s.name {
-			return []string{s.pkg}, ""
+// a package that is named, else those whose names match, wherever they are.
+func choose(chosen string, among []suite) (packages []string, tests string, err error) {
+	var all []string
+	for _, s := range among {
+		if chosen == s.name {
+			return []string{s.pkg}, "", nil
 		}
-		packages = append(packages, s.pkg)
+		all = append(all, s.pkg)
 	}
-	if suite == "" {
-		return packages, ""
+	if chosen == "" {
+		return all, "", nil
 	}
-	return []string{jobs}, suite
+	// What follows a slash is about subtests.
+	top, _, _ := strings.Cut(chosen, "/")
+	name, err := regexp.Compile(top)
+	if err != nil {
+		return nil, "", fmt.Errorf("SUITE=%s: %w", chosen, err)
+	}
+	for _, pkg := range all {
+		has, err := hasTest(pkg, name)
+		if err != nil {
+			return nil, "", err
+		}
+		if has {
+			packages = append(packages, pkg)
+		}
+	}
+	if len(packages) == 0 {
+		return nil, "", fmt.Errorf("SUITE=%s: no test has a name like this, and no suite is called so", chosen)
+	}
+	return packages, chosen, nil
 }
 
-// kubeletPackages are those that run on a kubelet node.
-var kubeletPackages = []string{"./test/e2e", "./test/e2e/kubelet"}
+var testFunction = regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+
+// hasTest looks for a test in the source of a package: to build all of them, in
+// order to ask, would take minutes.
+func hasTest(pkg string, name *regexp.Regexp) (bool, error) {
+	files, err := filepath.Glob(filepath.Join(pkg, "*_test.go"))
+	if err != nil {
+		return false, err
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return false, err
+		}
+		if !bytes.HasPrefix(text, []byte("//go:build e2e")) {
+			continue
+		}
+		for _, found := range testFunction.FindAllSubmatch(text, -1) {
+			if name.Match(found[1]) {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
+
+// kubeletSuites are those that run on a kubelet node.
+var kubeletSuites = []suite{{"e2e", jobs}, {"kubelet", "./test/e2e/kubelet"}}
 
 func main() {
-	suite := flag.String("suite", "", "e2e, api, cluster, applier, election or manager, or a regular expression of test names of e2e; empty: all")
+	suite := flag.String("suite", "", "e2e, api, cluster, applier, election or manager, or a regular expression of test names; empty: all")
 	runner := flag.String("runner", "embedded", "who runs the hooks: embedded or metacontroller")
 	metacontroller := flag.String("metacontroller", "", "path of the metacontroller binary")
 	node := flag.String("node", "process", "kind of node: process or kubelet")
@@ -71,20 +123,22 @@ func main() {
 }
 
 func e2e(ctx context.Context, suite, runner, metacontroller, node string, again bool) (int, error) {
-	env := os.Environ()
-	chosen, tests := choose(suite)
+	env, among := os.Environ(), suites
 	switch node {
 	case "process":
 	case "kubelet":
-		env = append(env, "E2E_NODE=kubelet")
-		chosen = kubeletPackages
+		env, among = append(env, "E2E_NODE=kubelet"), kubeletSuites
 	default:
 		return 0, fmt.Errorf("NODE=%s: must be process or kubelet", node)
+	}
+	chosen, tests, err := choose(suite, among)
+	if err != nil {
+		return 0, err
 	}
 	switch runner {
 	case "embedded":
 	case "metacontroller":
-		if len(chosen) == 1 && chosen[0] != jobs {
+		if !slices.Contains(chosen, jobs) {
 			return 0, fmt.Errorf("SUITE=%s is not about the runner: RUNNER=metacontroller has nothing to change there", suite)
 		}
 		if metacontroller == "" {
@@ -115,7 +169,7 @@ func e2e(ctx context.Context, suite, runner, metacontroller, node string, again 
 		return 0, err
 	}
 	if r.passed == 0 && len(r.failures) == 0 {
-		return 0, fmt.Errorf("no test has a name like %q, and no suite is called so", suite)
+		return 0, fmt.Errorf("SUITE=%s: no test was run", suite)
 	}
 	if again && len(r.failures) > 0 {
 		if err := r.tryAgain(func(pkg, tests string) (*report, error) { return goTest(ctx, env, tests, pkg) }); err != nil {
