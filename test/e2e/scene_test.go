@@ -24,8 +24,18 @@ var patience = 90 * time.Second
 type scene struct {
 	*harness.Namespace
 	t *testing.T
-	// stepTime of jobs that set none; 0: that of [harness.Job].
+	// stepTime of jobs that set none.
 	stepTime time.Duration
+}
+
+// stepTime is how long a step takes, so that a job still trains when the runner has
+// heard of what happened to it. Loss curves do not depend on it.
+func stepTime() time.Duration {
+	if runner == embedded {
+		return 50 * time.Millisecond
+	}
+	// Metacontroller reads live before it writes, and writes more.
+	return 120 * time.Millisecond
 }
 
 var camel = regexp.MustCompile(`([a-z0-9])([A-Z])`)
@@ -47,7 +57,7 @@ func newSceneIn(t *testing.T, o harness.QueueOptions) *scene {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &scene{Namespace: n, t: t}
+	s := &scene{Namespace: n, t: t, stepTime: stepTime()}
 	t.Cleanup(s.end)
 	return s
 }
