@@ -60,8 +60,10 @@ func TestMain(m *testing.M) { os.Exit(testMain(m)) }
 
 func testMain(m *testing.M) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := start(ctx); err != nil {
+	err := start(ctx)
+	// From here on a signal ends this process, and the keeper of the cluster all else.
+	stop()
+	if err != nil {
 		fmt.Println("cannot start:", err)
 		return 1
 	}
