@@ -24,7 +24,7 @@ test: venv $(S3SERVER) ## everything that needs no cluster
 build: ## the rtj binary, in bin/
 	go build -trimpath -ldflags "-s -w" -o bin/rtj .
 
-dev-up: venv ## the local cluster, NODE=process|kubelet; CLUSTER=existing installs into the current context
+dev-up: $(if $(filter existing,$(CLUSTER)),,venv) ## the local cluster, NODE=process|kubelet; CLUSTER=existing installs into the current context
 ifeq ($(CLUSTER),existing)
 	$(DEV) up --existing
 else

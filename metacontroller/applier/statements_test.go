@@ -8,16 +8,25 @@ import (
 	"testing"
 )
 
-// Each statement of docs/applier.md has a test of its number, and each such test
-// a statement.
+// Each statement of docs/applier.md has a test of its number, each such test a
+// statement, and the files where statements are done exist.
 func TestEachStatementHasATest(t *testing.T) {
 	document, err := os.ReadFile("../../docs/applier.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	stated := numbers(document, `(?m)^\| (\d\d) \| `)
+	stated := matches(document, `(?m)^\| (\d\d) \| `)
 	if len(stated) != 41 {
 		t.Errorf("%d statements: %v", len(stated), stated)
+	}
+	done := matches(document, `(?m)^\| \d\d \| .* \| \[\S+\]\((\S+\.go)\) \|$`)
+	if len(done) != len(stated) {
+		t.Errorf("%d statements, and %d say where they are done", len(stated), len(done))
+	}
+	for _, file := range done {
+		if _, err := os.Stat(filepath.Join("../../docs", file)); err != nil {
+			t.Error(err)
+		}
 	}
 	files, err := filepath.Glob("../*/*_test.go")
 	if err != nil {
@@ -29,7 +38,7 @@ func TestEachStatementHasATest(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tested = append(tested, numbers(text, `(?m)^func TestStatement(\d\d)[A-Z]`)...)
+		tested = append(tested, matches(text, `(?m)^func TestStatement(\d\d)[A-Z]`)...)
 	}
 	slices.Sort(tested)
 	tested = slices.Compact(tested)
@@ -38,7 +47,7 @@ func TestEachStatementHasATest(t *testing.T) {
 	}
 }
 
-func numbers(text []byte, pattern string) []string {
+func matches(text []byte, pattern string) []string {
 	var list []string
 	for _, m := range regexp.MustCompile(pattern).FindAllSubmatch(text, -1) {
 		list = append(list, string(m[1]))
