@@ -238,7 +238,12 @@ func TestWritesTellTheVersionOfTheState(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		// The version is noted when the body passes, which is after the headers.
+		_, err = io.Copy(io.Discard, response.Body)
 		response.Body.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 	if version, ok := p.history.ago(0); !ok || version != "3" || len(p.history.states) != 2 {
 		t.Errorf("want the versions 1 and 3, known are %+v", p.history.states)
