@@ -9,9 +9,27 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
+// Annotations on a CompositeController that Metacontroller itself does not read.
+const (
+	// ChildrenAnnotation, on a CompositeController, says how its hooks return
+	// children that exist: [ChildrenPartial], the default, or [ChildrenComplete].
+	ChildrenAnnotation = "applier.rtj.dev/children"
+	// ChildrenPartial: only the fields that the hook cares for.
+	ChildrenPartial = "partial"
+	// ChildrenComplete: as observed with the hook's own fields changed, without
+	// status and system metadata. What is left out is removed.
+	ChildrenComplete = "complete"
+
+	// WarningsAnnotation, on a CompositeController, says which conditions of a
+	// parent are bad news, as in "Stalled=True,Reachable=False": when one becomes
+	// so, the event about it is a Warning. Without it, those of defaultWarnings
+	// are.
+	WarningsAnnotation = "applier.rtj.dev/warnings"
+	defaultWarnings    = "Stalled=True,Failed=True,Degraded=True"
+)
+
 // Annotations on a CompositeController that list kinds, each as the lowercase
-// plural and the group: "configmaps, jobs.batch". Metacontroller itself does not
-// read them.
+// plural and the group: "configmaps, jobs.batch".
 const (
 	// ChildStatusAnnotation lists child kinds whose status the hooks decide too:
 	// the status of a child in an answer is applied to its status subresource. The

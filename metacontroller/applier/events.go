@@ -1,124 +1,202 @@
 package applier
 
 import (
-	"maps"
-	"time"
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
 
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/tools/cache"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 )
 
+// Events is told what people should find with kubectl describe. It is called
+// while a parent is synced, so it must not wait for anything; it may drop, gather
+// and delay what it is told.
+type Events interface {
+	// Event is about an object that exists. The type is EventNormal or
+	// EventWarning, the reason one CamelCase word, the message one line of at most
+	// MaxEventMessage bytes.
+	Event(object *unstructured.Unstructured, eventType, reason, message string)
+}
+
+// The types of events.
 const (
-	// wideInterest is how many parents may be woken at once by one related object.
-	wideInterest = 32
-	// wideDelay gathers the changes of an object that more parents ask for, such as
-	// a ClusterQueue whose status counts every admission, into one sync of each.
-	wideDelay = 200 * time.Millisecond
+	EventNormal  = "Normal"
+	EventWarning = "Warning"
 )
 
-// handler turns the changes in one cache into parents to be synced. It runs in
-// the goroutine of the cache and only looks things up.
-func (a *Applier) handler(o *objects) cache.ResourceEventHandler {
-	return cache.ResourceEventHandlerFuncs{
-		AddFunc: func(added any) { a.changed(o, nil, asObserved(added)) },
-		UpdateFunc: func(was, is any) {
-			before, after := asObserved(was), asObserved(is)
-			if before != nil && after != nil && before.GetResourceVersion() == after.GetResourceVersion() {
-				return
-			}
-			a.changed(o, before, after)
-		},
-		DeleteFunc: func(deleted any) { a.changed(o, asObserved(deleted), nil) },
+// The reasons of events about a parent whose sync failed. Events about a
+// condition have the condition's reason.
+const (
+	// ReasonSyncError: a hook or the API server failed. Metacontroller uses the
+	// same reason.
+	ReasonSyncError = "SyncError"
+	// ReasonResponseRefused: the answer of a hook cannot be understood, is too large,
+	// or asks for what cannot be done, so nothing of it was done.
+	ReasonResponseRefused = "ResponseRefused"
+	// ReasonOwnershipConflict: a child exists already and is not the parent's.
+	ReasonOwnershipConflict = "OwnershipConflict"
+)
+
+// MaxEventMessage is how long the message of an event can be, in bytes.
+const MaxEventMessage = 1000
+
+// ownershipConflict is a child that someone else has.
+type ownershipConflict struct{ text string }
+
+func (e *ownershipConflict) Error() string { return e.text }
+
+// reportFailure tells of a sync that failed, with one event for each reason.
+func (a *Applier) reportFailure(key types.NamespacedName, faults []error) {
+	parent := a.parents.get(key.Namespace, key.Name)
+	if a.events == nil || parent == nil {
+		return
+	}
+	messages := map[string][]string{}
+	for _, fault := range faults {
+		var failure *Failure
+		var conflict *ownershipConflict
+		reason := ReasonSyncError
+		switch {
+		case errors.As(fault, &failure) && (failure.Cause == CauseAnswer || failure.Cause == CauseTooLarge):
+			reason = ReasonResponseRefused
+		case errors.As(fault, &conflict):
+			reason = ReasonOwnershipConflict
+		}
+		messages[reason] = append(messages[reason], firstLine(fault.Error()))
+	}
+	for _, reason := range []string{ReasonResponseRefused, ReasonOwnershipConflict, ReasonSyncError} {
+		if list := messages[reason]; len(list) > 0 {
+			a.events.Event(parent.Unstructured, EventWarning, reason, EventMessage(strings.Join(list, "; ")))
+		}
 	}
 }
 
-// asObserved returns the object of an event, or nil if the cache knows only that
-// there was one.
-func asObserved(object any) *observed {
-	if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
-		object = tombstone.Obj
+// reportConditions tells what a write of the status changed in its conditions.
+func (a *Applier) reportConditions(before, after *observed) {
+	if a.events == nil {
+		return
 	}
-	o, _ := object.(*observed)
-	return o
+	for _, c := range changedConditions(before, after) {
+		eventType := EventNormal
+		if a.warnings[c.kind] == c.status {
+			eventType = EventWarning
+		}
+		text := c.kind + "=" + c.status
+		if c.message != "" {
+			text += ": " + c.message
+		}
+		a.events.Event(after.Unstructured, eventType, c.reason, EventMessage(text))
+	}
 }
 
-// changed is told of every change in a cache: before is nil for an object that
-// appeared, after for one that is gone.
-func (a *Applier) changed(c *objects, before, after *observed) {
-	if c.scope == a.parentScope() {
-		a.parentChanged(before, after)
+// condition is one of metav1.Condition's form.
+type condition struct{ kind, status, reason, message string }
+
+func conditionsOf(o *observed) []condition {
+	field, _, err := unstructured.NestedFieldNoCopy(o.Object, "status", "conditions")
+	list, ok := field.([]any)
+	if err != nil || !ok {
+		return nil
 	}
-	kind := a.childScopes[c.scope]
-	for _, o := range []*observed{before, after} {
-		if o == nil {
+	var conditions []condition
+	for _, item := range list {
+		m, ok := item.(map[string]any)
+		if !ok {
 			continue
 		}
-		if kind != nil {
-			a.childChanged(o)
+		text := func(key string) string {
+			value, _ := m[key].(string)
+			return value
 		}
-		parents := a.subscriptions.interested(c.scope, o)
-		for _, parent := range parents {
-			if len(parents) > wideInterest {
-				a.alarms.set(parent, wideDelay)
-			} else {
-				a.queue.Add(parent)
-			}
+		if c := (condition{text("type"), text("status"), text("reason"), text("message")}); c.kind != "" && c.status != "" {
+			c.reason = cmp.Or(c.reason, c.kind)
+			conditions = append(conditions, c)
 		}
+	}
+	return conditions
+}
+
+// changedConditions returns the conditions that have another status or reason
+// than before. A condition that appears without being True is no change: it says
+// what was so all along; only Ready then says what the object waits for. Several
+// that changed for one reason are one change. Reconciling is the other side of Ready
+// (kstatus) and is told of only without it.
+func changedConditions(before, after *observed) []condition {
+	was := map[string]condition{}
+	for _, c := range conditionsOf(before) {
+		was[c.kind] = c
+	}
+	is := conditionsOf(after)
+	hasReady := slices.ContainsFunc(is, func(c condition) bool { return c.kind == "Ready" })
+	var changed []condition
+	for _, c := range is {
+		old, known := was[c.kind]
+		switch {
+		case hasReady && c.kind == "Reconciling":
+		case known && old.status == c.status && old.reason == c.reason:
+		case !known && c.status != "True" && c.kind != "Ready":
+		default:
+			changed = append(changed, c)
+		}
+	}
+	slices.SortStableFunc(changed, func(x, y condition) int { return rank(x) - rank(y) })
+	told := map[string]bool{}
+	return slices.DeleteFunc(changed, func(c condition) bool {
+		seen := told[c.reason]
+		told[c.reason] = true
+		return seen
+	})
+}
+
+// rank puts what a person should hear of first: what is stuck, then what is true.
+func rank(c condition) int {
+	switch {
+	case c.status == "True" && c.kind == "Stalled":
+		return 0
+	case c.kind == "Ready":
+		return 1
+	case c.status == "True":
+		return 2
+	default:
+		return 3
 	}
 }
 
-func (a *Applier) parentChanged(before, after *observed) {
-	if before != nil && after != nil && a.ignoresStatusChanges() &&
-		before.GetGeneration() == after.GetGeneration() &&
-		!terminating(after) &&
-		maps.Equal(before.GetLabels(), after.GetLabels()) &&
-		maps.Equal(before.GetAnnotations(), after.GetAnnotations()) {
-		return
+// warningConditions reads the annotation [WarningsAnnotation].
+func warningConditions(annotation string) (map[string]string, error) {
+	if annotation == "" {
+		annotation = defaultWarnings
 	}
-	if after == nil {
-		after = before
+	warnings := map[string]string{}
+	for item := range strings.SplitSeq(annotation, ",") {
+		kind, status, ok := strings.Cut(strings.TrimSpace(item), "=")
+		if !ok || kind == "" || status != "True" && status != "False" && status != "Unknown" {
+			return nil, fmt.Errorf(`want conditions such as "Stalled=True,Reachable=False", got %q`, item)
+		}
+		warnings[kind] = status
 	}
-	if after != nil {
-		a.enqueue(after)
-	}
+	return warnings, nil
 }
 
-func (a *Applier) ignoresStatusChanges() bool {
-	ignore := a.controller.Spec.ParentResource.IgnoreStatusChanges
-	return ignore != nil && *ignore
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	return line
 }
 
-// childChanged enqueues the parent that controls an object, or, if nothing does,
-// the parents that may adopt it.
-func (a *Applier) childChanged(o *observed) {
-	if owner := controllerOf(o); owner != nil {
-		if key, ok := a.ownedBy(owner, o.GetNamespace()); ok {
-			a.queue.Add(key)
-		}
-		return
+// EventMessage makes a text one line of at most MaxEventMessage bytes.
+func EventMessage(text string) string {
+	text = strings.ToValidUTF8(strings.Join(strings.Fields(text), " "), "?")
+	const more = " ..."
+	if len(text) <= MaxEventMessage {
+		return text
 	}
-	if a.controller.generatesSelector() {
-		if uid := o.GetLabels()[uidLabel]; uid != "" {
-			for _, parent := range a.parents.lookup(byUID, uid) {
-				a.enqueue(parent)
-			}
-		}
-		return
+	end := MaxEventMessage - len(more)
+	for !utf8.RuneStart(text[end]) {
+		end--
 	}
-	for _, term := range termsOfLabels(o.GetLabels()) {
-		for _, parent := range a.parents.lookup(bySelector, a.orphanKey(o.GetNamespace(), term)) {
-			if selector, err := a.selectorOf(parent); err == nil && selector.Matches(labels.Set(o.GetLabels())) {
-				a.enqueue(parent)
-			}
-		}
-	}
-}
-
-func groupOf(apiVersion string) string {
-	gv, err := schema.ParseGroupVersion(apiVersion)
-	if err != nil {
-		return ""
-	}
-	return gv.Group
+	return text[:end] + more
 }

@@ -18,23 +18,6 @@ const (
 	controllerAPIVersion = "metacontroller.k8s.io/v1alpha1"
 	controllerKind       = "CompositeController"
 
-	// ChildrenAnnotation, on a CompositeController, says how its hooks return
-	// children that exist: [ChildrenPartial], the default, or [ChildrenComplete].
-	// Metacontroller itself does not read it.
-	ChildrenAnnotation = "applier.rtj.dev/children"
-	// ChildrenPartial: only the fields that the hook cares for.
-	ChildrenPartial = "partial"
-	// ChildrenComplete: as observed with the hook's own fields changed, without
-	// status and system metadata. What is left out is removed.
-	ChildrenComplete = "complete"
-
-	// WarningsAnnotation, on a CompositeController, says which conditions of a
-	// parent are bad news, as in "Stalled=True,Reachable=False": when one becomes
-	// so, the event about it is a Warning. Without it, those of defaultWarnings
-	// are.
-	WarningsAnnotation = "applier.rtj.dev/warnings"
-	defaultWarnings    = "Stalled=True,Failed=True,Degraded=True"
-
 	defaultHookTimeout = 10 * time.Second
 )
 
