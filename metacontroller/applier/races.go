@@ -1,6 +1,9 @@
 package applier
 
-import "errors"
+import (
+	"errors"
+	"time"
+)
 
 // lostRace is a write that came too late: the object is not what it was decided
 // upon. It is no failure; the event that tells what happened brings a new
