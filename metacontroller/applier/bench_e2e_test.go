@@ -73,40 +73,61 @@ func figure(name, input string, value float64, unit string) {
 
 // How long it takes, from the first call of the hook, until each of 500 parents has
 // its ConfigMap and its status, and what it costs. The parents are there before the
-// runner starts. Then the same with 10,000 ConfigMaps around that nobody owns.
+// runner starts. Then the same with 10,000 ConfigMaps around that nobody owns. The
+// runners take turns, three each, and the quickest counts: what else the machine
+// does only makes it longer.
 func BenchmarkConvergence(b *testing.B) {
-	const parents = 500
+	const parents, turns = 500, 3
 	mayDoEverything(b)
 	for _, unowned := range []int{0, 10_000} {
 		if unowned > 0 {
 			crowd(b, unowned)
 		}
 		input := fmt.Sprintf("one ConfigMap each, %d unowned ConfigMaps", unowned)
-		for _, r := range contenders() {
-			b.Run(fmt.Sprintf("%dparents/%dunowned%s", parents, unowned, r.who), func(b *testing.B) {
-				for b.Loop() {
-					w := newWorld(b)
-					inParallel(parents, func(i int) { w.parent(fmt.Sprintf("p%d", i), nil) })
-					var first sync.Once
-					var begun time.Time
-					var before time.Duration
-					w.onSync(func(request *contract.SyncRequest) (*contract.SyncResponse, error) {
-						first.Do(func() { begun, before = time.Now(), r.cpu() })
-						return oneConfigMap(request)
-					})
-					r.start(w, controller(b, w.namespace))
-					w.allRunning(parents)
-					took, used := time.Since(begun), r.cpu()-before
-					name := fmt.Sprintf("convergence of %d parents%s", parents, r.who)
-					figure(name, input, took.Seconds(), "s")
-					figure(name+", CPU", input, used.Seconds(), "s")
-					writes, reads := w.audited(begun, time.Now())
-					figure(name+", writes", input, float64(writes), "requests")
-					figure(name+", live reads", input, float64(reads), "requests")
-				}
-			})
+		list := contenders()
+		best := make([]cost, len(list))
+		for turn := range turns {
+			for i, r := range list {
+				b.Run(fmt.Sprintf("%dparents/%dunowned/%d%s", parents, unowned, turn, r.who), func(b *testing.B) {
+					for b.Loop() {
+						if c := converge(b, r, parents); turn == 0 || c.took < best[i].took {
+							best[i] = c
+						}
+					}
+				})
+			}
+		}
+		for i, r := range list {
+			name := fmt.Sprintf("convergence of %d parents%s", parents, r.who)
+			figure(name, input, best[i].took.Seconds(), "s")
+			figure(name+", CPU", input, best[i].cpu.Seconds(), "s")
+			figure(name+", writes", input, float64(best[i].writes), "requests")
+			figure(name+", live reads", input, float64(best[i].reads), "requests")
 		}
 	}
+}
+
+// cost is what a runner needed.
+type cost struct {
+	took, cpu     time.Duration
+	writes, reads int
+}
+
+func converge(b *testing.B, r contender, parents int) cost {
+	w := newWorld(b)
+	inParallel(parents, func(i int) { w.parent(fmt.Sprintf("p%d", i), nil) })
+	var first sync.Once
+	var begun time.Time
+	var before time.Duration
+	w.onSync(func(request *contract.SyncRequest) (*contract.SyncResponse, error) {
+		first.Do(func() { begun, before = time.Now(), r.cpu() })
+		return oneConfigMap(request)
+	})
+	r.start(w, controller(b, w.namespace))
+	w.allRunning(parents)
+	c := cost{took: time.Since(begun), cpu: r.cpu() - before}
+	c.writes, c.reads = w.audited(begun, time.Now())
+	return c
 }
 
 // What ten resyncs of 50 parents with a child cost when nothing changes.
