@@ -83,7 +83,7 @@ func TestFaults(t *testing.T) {
 // takes to start it again. Loss curves do not depend on it.
 func slowStep() time.Duration {
 	if runner == embedded {
-		return 80 * time.Millisecond
+		return 150 * time.Millisecond
 	}
 	return 250 * time.Millisecond
 }
