@@ -213,6 +213,41 @@ func TestNoLaunchBeforeTheObjectsAreCheckedAgain(t *testing.T) {
 	}
 }
 
+// However new a check is, one from before the launch became due does not count: an
+// object may have gone since, while the job waited.
+func TestChecksFromBeforeTheAdmissionDoNotCount(t *testing.T) {
+	stored := []string{"apply", "catalog commit attempt=1 step=100", "catalog start attempt=1", "launch refused"}
+	waiting, admitted := after(t, stored...), after(t, append(stored, "kueue admit")...)
+	now := waiting.Now
+	var checked []string
+	h := hooks.New(hooks.Options{
+		Observer: "rtj", Now: func() time.Time { return now },
+		Store: storeFunc(func(_ context.Context, _ catalog.Run, ask catalog.Ask) *checkpoint.Snapshot {
+			checked = append(checked, ask.Recheck...)
+			s := *admitted.Catalog
+			s.ListedAt, s.Manifests = now, slices.Clone(s.Manifests)
+			for i := range s.Manifests {
+				s.Manifests[i].CheckedAt = now
+			}
+			return &s
+		}),
+	})
+	defer h.Close()
+	// The first time the objects were compared when the store was read for it.
+	for i, m := range []*lifecycle.Moment{admitted, waiting, admitted} {
+		if len(checked) != 0 {
+			t.Fatalf("%q are checked again before sync %d", checked, i)
+		}
+		if _, err := h.Sync(context.Background(), m.Request); err != nil {
+			t.Fatal(err)
+		}
+		now = now.Add(time.Second)
+	}
+	if len(checked) != 1 || checked[0] != "000001-000000000100-000000000000-0000000000000000" {
+		t.Errorf("checked again %q", checked)
+	}
+}
+
 func testCheckedAgain(t *testing.T, m *lifecycle.Moment, want string) {
 	var checked []string
 	slow := make(chan struct{})

@@ -20,9 +20,10 @@ type memory struct {
 	// The newest reading of the store: of which run, and what it found.
 	place    place
 	snapshot *checkpoint.Snapshot
-	// endedAt is when the newest attempt ended: checks from before are of what an
-	// earlier launch chose from.
-	endedAt time.Time
+	// due are the checkpoints that the next launch would restore, and dueSince when
+	// that became so: checks from before do not count for it.
+	due      []string
+	dueSince time.Time
 	// reading goes on if it is not nil; waiting: an answer waits for it.
 	reading *reading
 	waiting bool
@@ -69,9 +70,6 @@ func (ms *memories) of(parent *v1beta1.ResumableTrainingJob, now time.Time) *mem
 	}
 	m.mu.Lock()
 	m.lastUse = now
-	if end := parent.Status.LastEnd; end != nil {
-		m.endedAt = end.At.Time
-	}
 	m.mu.Unlock()
 	return m
 }

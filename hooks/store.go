@@ -2,6 +2,7 @@ package hooks
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"rtj.dev/rtj/api/v1beta1"
@@ -149,12 +150,15 @@ func (m *memory) isSince(p place, t time.Time) bool {
 	return t.IsZero() || m.snapshot != nil && m.place == p && !m.snapshot.ListedAt.Before(t)
 }
 
-// unchecked returns those of the checkpoints whose objects were not compared
-// recently, or not since the last attempt ended.
+// unchecked returns those of the checkpoints that a launch would restore whose
+// objects were not compared since it became due, or not recently.
 func (m *memory) unchecked(p place, ids []string, now time.Time) (left []string) {
+	if !slices.Equal(ids, m.due) {
+		m.due, m.dueSince = ids, now
+	}
 	for _, id := range ids {
 		at := m.checkedAt(p, id)
-		if now.Sub(at) > recheckLasts || at.Before(m.endedAt) {
+		if now.Sub(at) > recheckLasts || at.Before(m.dueSince) {
 			left = append(left, id)
 		}
 	}
