@@ -20,7 +20,12 @@ from world import PROGRAMS, Ended, World, ended, eventually
 
 RTJ_RUN = [sys.executable, "-m", "rtj.run"]
 ROOT = Path(__file__).parents[3]
-DOCUMENTS = [*sorted((ROOT / "examples").rglob("*.yaml")), ROOT / "README.md"]
+COMMAND = re.compile(r"^ *-? *command: *\[(.*)\]$", re.MULTILINE)
+DOCUMENTS = [
+    path
+    for path in [*sorted((ROOT / "examples").rglob("*.yaml")), ROOT / "README.md"]
+    if "kind: ResumableTrainingJob" in (text := path.read_text()) and COMMAND.search(text)
+]
 
 
 def said(outcome: str, rank: int = 0, pid: int = 0, notice: bool = False) -> RankOutcome:
@@ -136,12 +141,13 @@ class TestArguments:
             read_arguments(argv)
         assert left.value.code == 2
 
+    def test_the_documents_with_commands_are_found(self) -> None:
+        assert {"README.md", "minimal.yaml"} <= {path.name for path in DOCUMENTS}
+
     @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
     def test_the_commands_of_examples_and_documentation_are_understood(self, path: Path) -> None:
-        lines = re.findall(r"^ *-? *command: *(.*)$", path.read_text(), re.MULTILINE)
-        commands = [[word.strip(" \"'") for word in line.strip("[]").split(",")] for line in lines]
-        assert commands, "no command in it"
-        for program, *argv in commands:
+        for line in COMMAND.findall(path.read_text()):
+            program, *argv = [word.strip(" \"'") for word in line.split(",")]
             assert program == "rtj-run"
             assert read_arguments(argv)[1] == ["python", "train.py"]
 
