@@ -21,7 +21,7 @@ var (
 )
 
 // stepLimit bounds each step of the measurement.
-const stepLimit = 5 * time.Minute
+const stepLimit = 8 * time.Minute
 
 // creators is how many jobs are created at once: more than the API server takes.
 const creators = 16

@@ -3,7 +3,7 @@
 // its figures for the table of benchmarks, and ends with one line.
 //
 //	go run ./test/fleet -jobs 2000 -admit 200
-//	go run ./test/fleet -metacontroller /path/to/metacontroller
+//	go run ./test/fleet -metacontroller /path/to/metacontroller    # also with it
 package main
 
 import (
@@ -22,14 +22,15 @@ import (
 	"rtj.dev/rtj/test/harness"
 )
 
-// limit bounds the whole measurement.
+// limit bounds the measurement with one runner.
 const limit = 15 * time.Minute
 
 // gpusPerNode is what a fake node has.
 const gpusPerNode = 8
 
 type options struct {
-	jobs, admit    int
+	jobs, admit int
+	// metacontroller is the binary that runs the hooks; empty: rtj run does.
 	metacontroller string
 }
 
@@ -37,18 +38,34 @@ func main() {
 	var o options
 	flag.IntVar(&o.jobs, "jobs", 2000, "jobs that queue, each of one pod with one GPU")
 	flag.IntVar(&o.admit, "admit", 200, "jobs that are admitted at once")
-	flag.StringVar(&o.metacontroller, "metacontroller", "", "metacontroller binary that runs the hooks; empty: the embedded applier does")
+	metacontroller := flag.String("metacontroller", os.Getenv("E2E_METACONTROLLER"), "metacontroller binary; with it everything is measured twice: under rtj run, and under Metacontroller")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it took longer than %s", limit))
-	summary, err := measure(ctx, o)
-	cancel()
+	summary, err := both(ctx, o, *metacontroller)
 	stop()
 	if err != nil {
 		fmt.Println("fleet: failed:", err)
 		os.Exit(1)
 	}
 	fmt.Println("fleet: ok", summary)
+}
+
+// both measures with one runner and then, where there is a binary, with the other,
+// each on a cluster of its own.
+func both(ctx context.Context, o options, metacontroller string) (string, error) {
+	summary, err := bounded(ctx, o)
+	if err != nil || metacontroller == "" {
+		return summary, err
+	}
+	o.metacontroller = metacontroller
+	second, err := bounded(ctx, o)
+	return summary + "; " + second, err
+}
+
+func bounded(ctx context.Context, o options) (string, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it took longer than %s", limit))
+	defer cancel()
+	return measure(ctx, o)
 }
 
 func measure(ctx context.Context, o options) (summary string, err error) {
@@ -110,8 +127,8 @@ func measure(ctx context.Context, o options) (summary string, err error) {
 	for _, r := range requests {
 		figure("API requests of the hooks' and the applier's clients, "+r.verb, input+", both steps", float64(r.count), "requests")
 	}
-	return fmt.Sprintf("%d jobs queued in %.1f s, %d JobSets started in %.1f s, CPU %.1f s, peak %d MiB",
-		o.jobs, queued.Seconds(), o.admit, started.Seconds(), all.cpu.Seconds(), all.peak>>20), nil
+	return fmt.Sprintf("%s: %d jobs queued in %.1f s, %d JobSets started in %.1f s, CPU %.1f s, peak %d MiB",
+		runner.name, o.jobs, queued.Seconds(), o.admit, started.Seconds(), all.cpu.Seconds(), all.peak>>20), nil
 }
 
 // figure prints a measured value for the table of benchmarks.
