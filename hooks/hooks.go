@@ -241,7 +241,9 @@ func (h *Hooks) decide(ctx context.Context, m *memory, o *compose.Observation, f
 	observe := func() *compose.Decision {
 		o.Catalog = m.snapshotOf(run)
 		o.Launch = m.probe()
-		return decide(o, finalizing)
+		d := decide(o, finalizing)
+		m.becomesDue(d.Catalog.Recheck, o.Now)
+		return d
 	}
 	d := observe()
 	for range readings {
@@ -255,7 +257,11 @@ func (h *Hooks) decide(ctx context.Context, m *memory, o *compose.Observation, f
 		unchecked := *o.Catalog
 		unchecked.ListedAt = time.Time{}
 		o.Catalog = &unchecked
-		return decide(o, finalizing)
+		d = decide(o, finalizing)
+		// The check may end before this answer is given, and is then no reason any
+		// more to look again, although nothing was decided upon it.
+		d.ResyncAfter = soonest(d.ResyncAfter, lookAgain)
+		return d
 	}
 	if h.tryLaunch(ctx, m, o.Parent, d.Launch, o.Now) {
 		d = observe()

@@ -153,9 +153,6 @@ func (m *memory) isSince(p place, t time.Time) bool {
 // unchecked returns those of the checkpoints that a launch would restore whose
 // objects were not compared since it became due, or not recently.
 func (m *memory) unchecked(p place, ids []string, now time.Time) (left []string) {
-	if !slices.Equal(ids, m.due) {
-		m.due, m.dueSince = ids, now
-	}
 	for _, id := range ids {
 		at := m.checkedAt(p, id)
 		if now.Sub(at) > recheckLasts || at.Before(m.dueSince) {
@@ -163,6 +160,16 @@ func (m *memory) unchecked(p place, ids []string, now time.Time) (left []string)
 		}
 	}
 	return left
+}
+
+// becomesDue notes which checkpoints a launch would restore, by the newest
+// decision.
+func (m *memory) becomesDue(ids []string, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !slices.Equal(ids, m.due) {
+		m.due, m.dueSince = ids, now
+	}
 }
 
 // checkedAt is when the objects of a checkpoint were compared last; zero: never.
