@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
@@ -208,13 +209,13 @@ func (c *caches) start(s scope, handler func(*objects) cache.ResourceEventHandle
 	})
 	o.indexer = o.informer.GetIndexer()
 	// These fail only once the informer has started.
-	must(o.informer.SetTransform(s.transform))
-	must(o.informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
+	utilruntime.Must(o.informer.SetTransform(s.transform))
+	utilruntime.Must(o.informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
 		o.lastError.Store(&err)
 		cache.DefaultWatchErrorHandler(ctx, r, err)
 	}))
 	_, err := o.informer.AddEventHandler(handler(o))
-	must(err)
+	utilruntime.Must(err)
 	c.byScope[s] = o
 	var running context.Context
 	running, o.stop = context.WithCancel(c.ctx)
@@ -242,12 +243,6 @@ func (c *caches) sweep(inUse func(scope) bool) {
 	}
 }
 
-func must(err error) {
-	if err != nil {
-		panic(err)
-	}
-}
-
 func labelIndex(keys []string) cache.IndexFunc {
 	return func(object any) ([]string, error) {
 		var values []string
@@ -263,29 +258,30 @@ func labelIndex(keys []string) cache.IndexFunc {
 
 func (c *caches) listWatch(s scope) cache.ListerWatcher {
 	if s.metadataOf != "" {
-		client := c.metadata.Resource(s.resource)
-		return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
-			ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-				options.LabelSelector = s.labels
-				return client.List(ctx, options)
-			},
-			WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-				options.LabelSelector = s.labels
-				return client.Watch(ctx, options)
-			},
-		}, c.metadata)
+		return labelled(c.metadata.Resource(s.resource), s.labels, c.metadata)
 	}
-	client := c.client.Resource(s.resource)
+	return labelled(c.client.Resource(s.resource), s.labels, c.client)
+}
+
+// lister is a client of one resource, whatever it makes of the objects.
+type lister[List runtime.Object] interface {
+	List(context.Context, metav1.ListOptions) (List, error)
+	Watch(context.Context, metav1.ListOptions) (watch.Interface, error)
+}
+
+// labelled lists and watches what a label selector matches. The whole client tells
+// whether it can do both in one request.
+func labelled[List runtime.Object](resource lister[List], selector string, client any) cache.ListerWatcher {
 	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			options.LabelSelector = s.labels
-			return client.List(ctx, options)
+			options.LabelSelector = selector
+			return resource.List(ctx, options)
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			options.LabelSelector = s.labels
-			return client.Watch(ctx, options)
+			options.LabelSelector = selector
+			return resource.Watch(ctx, options)
 		},
-	}, c.client)
+	}, client)
 }
 
 // sizes returns how many objects each cache holds, and their [observed.size]s

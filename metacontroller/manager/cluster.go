@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 
@@ -34,7 +35,7 @@ func (m *Manager) follow(ctx context.Context) {
 		},
 	}, m.client), &unstructured.Unstructured{}, cache.SharedIndexInformerOptions{ObjectDescription: "CompositeControllers"})
 	// These fail only once the informer has started.
-	must(informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
+	utilruntime.Must(informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
 		if !m.cannotList(err) {
 			cache.DefaultWatchErrorHandler(ctx, r, err)
 		}
@@ -48,7 +49,7 @@ func (m *Manager) follow(ctx context.Context) {
 			}
 		},
 	})
-	must(err)
+	utilruntime.Must(err)
 	m.supervisors.Go(func() {
 		if cache.WaitForCacheSync(ctx.Done(), handled.HasSynced) {
 			m.known()
@@ -56,12 +57,6 @@ func (m *Manager) follow(ctx context.Context) {
 		}
 	})
 	informer.RunWithContext(ctx)
-}
-
-func must(err error) {
-	if err != nil {
-		panic(err)
-	}
 }
 
 // cannotList says why there are no controllers yet. It returns false once they were

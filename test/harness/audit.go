@@ -55,8 +55,7 @@ func (n *Namespace) AllWrites(from, to time.Time) ([]Write, error) {
 
 func (n *Namespace) writesOf(from, to time.Time, users ...string) ([]Write, error) {
 	return n.writes(func(e *auditEvent) bool {
-		return slices.Contains(users, e.User.Username) && e.ObjectRef.Namespace == n.Name &&
-			!e.RequestReceivedTimestamp.Before(from) && e.RequestReceivedTimestamp.Before(to)
+		return slices.Contains(users, e.User.Username) && e.ObjectRef.Namespace == n.Name && e.within(from, to)
 	})
 }
 
@@ -67,24 +66,19 @@ func (c *Cluster) WritesBy(agent string) ([]Write, error) {
 }
 
 func (c *Cluster) writes(which func(*auditEvent) bool) ([]Write, error) {
-	files, err := filepath.Glob(strings.TrimSuffix(c.AuditLog, ".log") + "*.log")
+	var all []Write
+	err := c.audited(func(e *auditEvent) {
+		if strings.Contains(e.RequestURI, "dryRun=") || !which(e) ||
+			!slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, e.Verb) {
+			return
+		}
+		all = append(all, Write{
+			At: e.RequestReceivedTimestamp, Verb: e.Verb, Resource: e.ObjectRef.Resource, Subresource: e.ObjectRef.Subresource,
+			Namespace: e.ObjectRef.Namespace, Name: e.ObjectRef.Name, Code: e.ResponseStatus.Code,
+		})
+	})
 	if err != nil {
 		return nil, err
-	}
-	var all []Write
-	for _, file := range files {
-		if err := readAudit(file, func(e *auditEvent) {
-			if strings.Contains(e.RequestURI, "dryRun=") || !which(e) ||
-				!slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, e.Verb) {
-				return
-			}
-			all = append(all, Write{
-				At: e.RequestReceivedTimestamp, Verb: e.Verb, Resource: e.ObjectRef.Resource, Subresource: e.ObjectRef.Subresource,
-				Namespace: e.ObjectRef.Namespace, Name: e.ObjectRef.Name, Code: e.ResponseStatus.Code,
-			})
-		}); err != nil {
-			return nil, err
-		}
 	}
 	slices.SortFunc(all, func(a, b Write) int { return a.At.Compare(b.At) })
 	return all, nil
@@ -93,19 +87,14 @@ func (c *Cluster) writes(which func(*auditEvent) bool) ([]Write, error) {
 // Requests counts, by verb, what RTJ's own clients asked of the API server in a
 // span of time, reads and watches included.
 func (c *Cluster) Requests(from, to time.Time) (map[string]int, error) {
-	files, err := filepath.Glob(strings.TrimSuffix(c.AuditLog, ".log") + "*.log")
+	count := map[string]int{}
+	err := c.audited(func(e *auditEvent) {
+		if (e.User.Username == operatorUser || e.User.Username == hooksUser) && e.within(from, to) {
+			count[e.Verb]++
+		}
+	})
 	if err != nil {
 		return nil, err
-	}
-	count := map[string]int{}
-	for _, file := range files {
-		if err := readAudit(file, func(e *auditEvent) {
-			if (e.User.Username == operatorUser || e.User.Username == hooksUser) && !e.RequestReceivedTimestamp.Before(from) && e.RequestReceivedTimestamp.Before(to) {
-				count[e.Verb]++
-			}
-		}); err != nil {
-			return nil, err
-		}
 	}
 	return count, nil
 }
@@ -127,6 +116,25 @@ type auditEvent struct {
 		Code int `json:"code"`
 	} `json:"responseStatus"`
 	RequestReceivedTimestamp time.Time `json:"requestReceivedTimestamp"`
+}
+
+func (e *auditEvent) within(from, to time.Time) bool {
+	return !e.RequestReceivedTimestamp.Before(from) && e.RequestReceivedTimestamp.Before(to)
+}
+
+// audited calls each for every request in the API server's audit log, which goes
+// on in another file from time to time.
+func (c *Cluster) audited(each func(*auditEvent)) error {
+	files, err := filepath.Glob(strings.TrimSuffix(c.AuditLog, ".log") + "*.log")
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		if err := readAudit(file, each); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func readAudit(file string, each func(*auditEvent)) error {
