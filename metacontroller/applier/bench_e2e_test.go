@@ -4,7 +4,6 @@ package applier_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"sync"
@@ -20,6 +19,7 @@ import (
 
 	"rtj.dev/rtj/hooks/contract"
 	"rtj.dev/rtj/metacontroller/applier"
+	"rtj.dev/rtj/test/figures"
 )
 
 // runner is who runs the hooks of a benchmark: this applier, in the process of
@@ -62,15 +62,6 @@ func (embedded) start(w *world, c *applier.CompositeController) {
 
 func (embedded) cpu() time.Duration { return cpuOf(os.Getpid()) }
 
-// figure prints a measured value, as `make bench` reads it.
-func figure(name, input string, value float64, unit string) {
-	text, err := json.Marshal(map[string]any{"name": name, "input": input, "value": value, "unit": unit})
-	if err != nil {
-		panic(err)
-	}
-	fmt.Printf("figure: %s\n", text)
-}
-
 // How long it takes, from the first call of the hook, until each of 500 parents has
 // its ConfigMap and its status, and what it costs. The parents are there before the
 // runner starts. Then the same with 10,000 ConfigMaps around that nobody owns. The
@@ -99,10 +90,10 @@ func BenchmarkConvergence(b *testing.B) {
 		}
 		for i, r := range list {
 			name := fmt.Sprintf("convergence of %d parents%s", parents, r.who)
-			figure(name, input, best[i].took.Seconds(), "s")
-			figure(name+", CPU", input, best[i].cpu.Seconds(), "s")
-			figure(name+", writes", input, float64(best[i].writes), "requests")
-			figure(name+", live reads", input, float64(best[i].reads), "requests")
+			figures.Print(name, input, best[i].took.Seconds(), "s")
+			figures.Print(name+", CPU", input, best[i].cpu.Seconds(), "s")
+			figures.Print(name+", writes", input, float64(best[i].writes), "requests")
+			figures.Print(name+", live reads", input, float64(best[i].reads), "requests")
 		}
 	}
 }
@@ -150,8 +141,8 @@ func BenchmarkIdle(b *testing.B) {
 				w.eventually("there were ten resyncs", func() bool { return w.syncs.Load() >= n+parents*resyncs })
 				writes, reads := w.audited(begun, time.Now())
 				input := fmt.Sprintf("%d parents with a ConfigMap, %d resyncs", parents, resyncs)
-				figure("idle, writes"+r.who, input, float64(writes), "requests")
-				figure("idle, live reads"+r.who, input, float64(reads), "requests")
+				figures.Print("idle, writes"+r.who, input, float64(writes), "requests")
+				figures.Print("idle, live reads"+r.who, input, float64(reads), "requests")
 			}
 		})
 	}

@@ -3,18 +3,14 @@ package main
 import (
 	"fmt"
 	"strconv"
+
+	"rtj.dev/rtj/test/figures"
 )
 
-// figure is one measured value. Tests and benchmarks outside Go's own format
-// print it as a line of JSON after "figure: ".
-type figure struct {
-	Name  string  `json:"name"`
-	Input string  `json:"input"`
-	Value float64 `json:"value"`
-	Unit  string  `json:"unit"`
-}
+type figure = figures.Figure
 
-func (f figure) measured() string {
+// measured is the value of a figure as a person reads it.
+func measured(f figure) string {
 	decimals := 3
 	for v := f.Value; v >= 10 && decimals > 0; v /= 10 {
 		decimals--

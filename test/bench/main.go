@@ -54,8 +54,8 @@ func main() {
 // missing names the promises that nothing measured: they count as broken.
 func missing(all []figure, noCluster bool) (n int) {
 	for name, p := range promises {
-		measured := slices.ContainsFunc(all, func(f figure) bool { return f.Name == name })
-		if !measured && !(p.cluster && noCluster) {
+		found := slices.ContainsFunc(all, func(f figure) bool { return f.Name == name })
+		if !found && !(p.cluster && noCluster) {
 			fmt.Printf("nothing measured: %s\n", name)
 			n++
 		}
@@ -76,7 +76,7 @@ func show(all []figure) (broken int) {
 				broken++
 			}
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", f.Name, f.Input, f.measured(), promised, verdict)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", f.Name, f.Input, measured(f), promised, verdict)
 	}
 	w.Flush()
 	return broken

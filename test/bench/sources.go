@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"rtj.dev/rtj/test/figures"
 )
 
 // source is one command that measures.
@@ -74,17 +76,12 @@ func tail(out []byte, n int) string {
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
-// readFigure reads a line `figure: {...}`, wherever in the line it stands.
+// readFigure reads a line of package figures.
 func readFigure(line string) []figure {
-	_, text, ok := strings.Cut(line, "figure: ")
-	if !ok {
-		return nil
+	if f, ok := figures.Read(line); ok {
+		return []figure{f}
 	}
-	var f figure
-	if json.Unmarshal([]byte(text), &f) != nil {
-		return nil
-	}
-	return []figure{f}
+	return nil
 }
 
 // readSDK reads a line of the SDK's benchmarks: a median and a 99th percentile.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"rtj.dev/rtj/api/v1beta1"
+	"rtj.dev/rtj/test/figures"
 	"rtj.dev/rtj/test/harness"
 )
 
@@ -90,7 +91,7 @@ func TestReplicaHandsOverWhenItEnds(t *testing.T) {
 		t.Errorf("it ends with exit code %d", code)
 	}
 	taken := r.untilLeads(second)
-	figure("hand-over between replicas on SIGTERM", "until the standby holds the lease", taken.Sub(asked).Seconds(), "s")
+	figures.Print("hand-over between replicas on SIGTERM", "until the standby holds the lease", taken.Sub(asked).Seconds(), "s")
 	s.create(harness.Job{Name: "high", Steps: 20, Priority: harness.High})
 	s.untilAttempt("high", 1)
 	job := s.succeeds(low)

@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"sync"
@@ -14,6 +13,7 @@ import (
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 
 	"rtj.dev/rtj/api/v1beta1"
+	"rtj.dev/rtj/test/figures"
 	"rtj.dev/rtj/test/harness"
 )
 
@@ -67,9 +67,9 @@ func TestAPIWritesOfOnePreemptAndResumeCycle(t *testing.T) {
 			statuses++
 		}
 	}
-	figure("API writes of one preempt-and-resume cycle", "one job, 2 pods", float64(counted), "writes")
-	figure("events of one preempt-and-resume cycle, counted apart", "one job, 2 pods", float64(apart), "writes")
-	figure("eviction to workers knowing", "one job, 2 pods", max(moments.Knew.Sub(moments.Evicted).Seconds(), 0), "s")
+	figures.Print("API writes of one preempt-and-resume cycle", "one job, 2 pods", float64(counted), "writes")
+	figures.Print("events of one preempt-and-resume cycle, counted apart", "one job, 2 pods", float64(apart), "writes")
+	figures.Print("eviction to workers knowing", "one job, 2 pods", max(moments.Knew.Sub(moments.Evicted).Seconds(), 0), "s")
 	if most := maxCycleWrites(); counted > most {
 		t.Errorf("%d writes, at most %d are allowed", counted, most)
 	}
@@ -98,17 +98,9 @@ func TestAPIWritesWhenIdle(t *testing.T) {
 		others++
 		t.Errorf("a write while idle, after %.1f s: %s", w.At.Sub(from).Seconds(), w)
 	}
-	figure("API writes when idle", "one running and one queued job, "+idleSpan.String(), float64(others), "writes")
+	figures.Print("API writes when idle", "one running and one queued job, "+idleSpan.String(), float64(others), "writes")
 	if progress > 2 {
 		t.Errorf("progress was written %d times in %s", progress, idleSpan)
-	}
-}
-
-// figure prints a measured value for the table of benchmarks.
-func figure(name, input string, value float64, unit string) {
-	line, err := json.Marshal(map[string]any{"name": name, "input": input, "value": value, "unit": unit})
-	if err == nil {
-		fmt.Printf("figure: %s\n", line)
 	}
 }
 

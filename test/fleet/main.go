@@ -8,7 +8,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -19,6 +18,7 @@ import (
 	"time"
 
 	"rtj.dev/rtj/test/cluster"
+	"rtj.dev/rtj/test/figures"
 	"rtj.dev/rtj/test/harness"
 )
 
@@ -118,25 +118,17 @@ func measure(ctx context.Context, o options) (summary string, err error) {
 
 	input := fmt.Sprintf("%d jobs, %s", o.jobs, runner.name)
 	admitted := fmt.Sprintf("%d of %d jobs, %s", o.admit, o.jobs, runner.name)
-	figure("jobs created until all are queued", input, queued.Seconds(), "s")
-	figure("jobs created until all are queued, CPU", input, afterQueueing.cpu.Seconds(), "s")
-	figure("quota until the last JobSet starts", admitted, started.Seconds(), "s")
-	figure("quota until all run", admitted, running.Seconds(), "s")
-	figure("quota until all run, CPU", admitted, (all.cpu - afterQueueing.cpu).Seconds(), "s")
-	figure("peak memory", input, float64(all.peak)/(1<<20), "MiB")
+	figures.Print("jobs created until all are queued", input, queued.Seconds(), "s")
+	figures.Print("jobs created until all are queued, CPU", input, afterQueueing.cpu.Seconds(), "s")
+	figures.Print("quota until the last JobSet starts", admitted, started.Seconds(), "s")
+	figures.Print("quota until all run", admitted, running.Seconds(), "s")
+	figures.Print("quota until all run, CPU", admitted, (all.cpu - afterQueueing.cpu).Seconds(), "s")
+	figures.Print("peak memory", input, float64(all.peak)/(1<<20), "MiB")
 	for _, r := range requests {
-		figure("API requests of the hooks' and the applier's clients, "+r.verb, input+", both steps", float64(r.count), "requests")
+		figures.Print("API requests of the hooks' and the applier's clients, "+r.verb, input+", both steps", float64(r.count), "requests")
 	}
 	return fmt.Sprintf("%s: %d jobs queued in %.1f s, %d JobSets started in %.1f s, CPU %.1f s, peak %d MiB",
 		runner.name, o.jobs, queued.Seconds(), o.admit, started.Seconds(), all.cpu.Seconds(), all.peak>>20), nil
-}
-
-// figure prints a measured value for the table of benchmarks.
-func figure(name, input string, value float64, unit string) {
-	line, err := json.Marshal(map[string]any{"name": name, "input": input, "value": value, "unit": unit})
-	if err == nil {
-		fmt.Printf("figure: %s\n", line)
-	}
 }
 
 // startRunner returns what runs the hooks, which stop ends.

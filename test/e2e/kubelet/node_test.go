@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"rtj.dev/rtj/test/cluster"
+	"rtj.dev/rtj/test/figures"
 	"rtj.dev/rtj/test/harness"
 )
 
@@ -234,7 +235,7 @@ func configMapDelay(t *testing.T, c *harness.Cluster) {
 	if _, err := fmt.Sscan(stamp, &seen); err != nil {
 		t.Fatal(err)
 	}
-	fmt.Printf("figure: a ConfigMap reached a running pod %.1f s after the write\n", seen-float64(written.UnixNano())/1e9)
+	figures.Print("ConfigMap written until a running pod has it", "stock kubelet", seen-float64(written.UnixNano())/1e9, "s")
 }
 
 func outlive(t *testing.T, c *harness.Cluster) {

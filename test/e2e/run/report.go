@@ -7,6 +7,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"rtj.dev/rtj/test/figures"
 )
 
 // event is a line of `go test -json`.
@@ -63,7 +65,7 @@ func (r *report) take(e *event) {
 			r.cutShort[e.Package] = true
 		}
 		switch {
-		case e.Test == "", strings.HasPrefix(e.Output, "figure: "), strings.HasPrefix(e.Output, "write: "), strings.HasPrefix(e.Output, "faults: "):
+		case e.Test == "", strings.HasPrefix(e.Output, figures.Prefix), strings.HasPrefix(e.Output, "write: "), strings.HasPrefix(e.Output, "faults: "):
 			r.say(e.Output)
 		case !chatter(e.Output):
 			r.output[key] = append(r.output[key], e.Output)
