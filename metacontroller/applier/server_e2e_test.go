@@ -5,7 +5,6 @@ package applier_test
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -16,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
@@ -35,29 +33,15 @@ var server struct {
 }
 
 func TestMain(m *testing.M) {
-	os.Exit(func() int {
-		c, err := cluster.Start(context.Background(), cluster.Options{Progress: os.Stderr})
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		defer func() {
-			if err := c.Close(); err != nil {
-				fmt.Fprintln(os.Stderr, err)
-			}
-		}()
+	os.Exit(cluster.RunTests(func(c *cluster.Cluster) (err error) {
 		server.cluster = c
 		server.config = rest.CopyConfig(c.RESTConfig)
 		server.config.QPS = -1
-		if server.client, err = dynamic.NewForConfig(server.config); err == nil {
-			err = createKinds()
+		if server.client, err = dynamic.NewForConfig(server.config); err != nil {
+			return err
 		}
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		return m.Run()
-	}())
+		return c.ApplyCRDs(context.Background(), []byte(kindsYAML))
+	}, m.Run))
 }
 
 const kindsYAML = `
@@ -154,29 +138,6 @@ var (
 	services   = schema.GroupVersionResource{Version: "v1", Resource: "services"}
 	namespaces = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 )
-
-func createKinds() error {
-	crds := server.client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
-	for document := range strings.SplitSeq(kindsYAML, "---\n") {
-		var object map[string]any
-		if err := yaml.Unmarshal([]byte(document), &object); err != nil {
-			return err
-		}
-		if _, err := crds.Create(context.Background(), &unstructured.Unstructured{Object: object}, metav1.CreateOptions{}); err != nil {
-			return err
-		}
-	}
-	for _, resource := range []schema.GroupVersionResource{fleets, trains, parts} {
-		for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-			if _, err := server.client.Resource(resource).List(context.Background(), metav1.ListOptions{}); err == nil {
-				break
-			} else if time.Now().After(deadline) {
-				return err
-			}
-		}
-	}
-	return nil
-}
 
 // requests records what one client asked of the API server, without watches and
 // lists, which are what caches are made of.

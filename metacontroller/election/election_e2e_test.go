@@ -5,7 +5,6 @@ package election_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"os"
 	"strings"
@@ -28,20 +27,10 @@ const namespace = "default"
 var config *rest.Config
 
 func TestMain(m *testing.M) {
-	os.Exit(func() int {
-		c, err := cluster.Start(context.Background(), cluster.Options{Progress: os.Stderr})
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		defer func() {
-			if err := c.Close(); err != nil {
-				fmt.Fprintln(os.Stderr, err)
-			}
-		}()
+	os.Exit(cluster.RunTests(func(c *cluster.Cluster) error {
 		config = c.RESTConfig
-		return m.Run()
-	}())
+		return nil
+	}, m.Run))
 }
 
 // candidate is a replica in this process.

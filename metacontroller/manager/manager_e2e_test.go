@@ -33,7 +33,7 @@ func TestFaultyControllersDoNotStopTheOthers(t *testing.T) {
 	if running, refused := w.count("running"), w.count("refused"); running != 1 || refused != 2 {
 		t.Errorf("%v are running and %v refused", running, refused)
 	}
-	if err := createKinds([]byte(kind("wagons", true))); err != nil {
+	if err := server.cluster.ApplyCRDs(t.Context(), []byte(kind("wagons", true))); err != nil {
 		t.Fatal(err)
 	}
 	w.eventually("the one that waited for a CRD is run", func() bool { return w.count("running") == 2 })

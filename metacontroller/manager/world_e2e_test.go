@@ -33,38 +33,25 @@ import (
 
 // server is the API server of a local cluster, shared by the tests.
 var server struct {
-	config *rest.Config
-	client dynamic.Interface
+	cluster *cluster.Cluster
+	config  *rest.Config
+	client  dynamic.Interface
 }
 
 func TestMain(m *testing.M) {
-	os.Exit(func() int {
-		c, err := cluster.Start(context.Background(), cluster.Options{Progress: os.Stderr})
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		defer func() {
-			if err := c.Close(); err != nil {
-				fmt.Fprintln(os.Stderr, err)
-			}
-		}()
+	os.Exit(cluster.RunTests(func(c *cluster.Cluster) (err error) {
+		server.cluster = c
 		server.config = rest.CopyConfig(c.RESTConfig)
 		server.config.QPS = -1
 		if server.client, err = dynamic.NewForConfig(server.config); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
+			return err
 		}
 		crds, err := os.ReadFile("../../test/harness/metacontroller-crds.yaml")
-		if err == nil {
-			err = createKinds(append(crds, []byte("---\n"+kind("trains", true)+"---\n"+kind("bares", false))...))
-		}
 		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
+			return err
 		}
-		return m.Run()
-	}())
+		return c.ApplyCRDs(context.Background(), append(crds, []byte("---\n"+kind("trains", true)+"---\n"+kind("bares", false))...))
+	}, m.Run))
 }
 
 var (
@@ -96,36 +83,6 @@ spec:
     subresources: %s
     schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
 `, plural, plural, singular, strings.ToUpper(singular[:1])+singular[1:], subresources)
-}
-
-func createKinds(text []byte) error {
-	for document := range strings.SplitSeq(string(text), "\n---\n") {
-		object := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal([]byte(document), &object.Object); err != nil {
-			return err
-		}
-		if len(object.Object) == 0 {
-			continue
-		}
-		if _, err := server.client.Resource(definitions).Create(context.Background(), object, metav1.CreateOptions{}); err != nil {
-			return err
-		}
-		gvr := schema.GroupVersionResource{}
-		gvr.Group, _, _ = unstructured.NestedString(object.Object, "spec", "group")
-		gvr.Resource, _, _ = unstructured.NestedString(object.Object, "spec", "names", "plural")
-		versions, _, _ := unstructured.NestedSlice(object.Object, "spec", "versions")
-		gvr.Version = versions[0].(map[string]any)["name"].(string)
-		for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-			_, err := server.client.Resource(gvr).List(context.Background(), metav1.ListOptions{})
-			if err == nil {
-				break
-			}
-			if time.Now().After(deadline) {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 // world is a namespace and a manager whose hooks answer with one ConfigMap for

@@ -146,7 +146,8 @@ func (c *Cluster) allRun(comps []component) bool {
 func (c *Cluster) prepare(ctx context.Context, comp component) error {
 	switch {
 	case comp.name == Operator:
-		return c.buildOperator(ctx)
+		_, err := c.BuildRTJ(ctx)
+		return err
 	case strings.HasPrefix(comp.name, processNodePrefix):
 		return c.prepareProcessNode(ctx, comp.name)
 	case isKubeletNode(comp.name):

@@ -63,11 +63,12 @@ func readIfThere(dir string) ([]*unstructured.Unstructured, error) {
 
 func (c *Cluster) operatorPath() string { return c.path("bin", "rtj") }
 
-func (c *Cluster) buildOperator(ctx context.Context) error {
+// BuildRTJ builds the program rtj from the checkout and returns where it is.
+func (c *Cluster) BuildRTJ(ctx context.Context) (string, error) {
 	if err := build.Local(ctx, c.Options.Root, ".", c.operatorPath()); err != nil {
-		return fmt.Errorf("build rtj: %w", err)
+		return "", fmt.Errorf("build rtj: %w", err)
 	}
-	return nil
+	return c.operatorPath(), nil
 }
 
 // operator is `rtj run` from the checkout, as user "rtj".

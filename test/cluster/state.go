@@ -94,6 +94,10 @@ func (i Info) write() error {
 	return writeFile(filepath.Join(i.Dir, stateFile), append(data, '\n'), 0o644)
 }
 
+// MarkerEnv is the environment variable with the cluster's ID by which a process
+// that somebody else starts becomes the cluster's, to be ended with it.
+const MarkerEnv = proc.MarkerEnv
+
 // table is the cluster's records of processes.
 func (i Info) table() proc.Table {
 	return proc.Table{RunDir: i.path("run"), LogDir: i.path("logs"), Marker: i.ID}

@@ -1,7 +1,6 @@
 package harness
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/tls"
@@ -9,7 +8,6 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -49,7 +47,6 @@ const (
 )
 
 var (
-	definitions          = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 	compositeControllers = schema.GroupVersionResource{Group: "metacontroller.k8s.io", Version: "v1alpha1", Resource: "compositecontrollers"}
 )
 
@@ -94,7 +91,7 @@ func (m *Metacontroller) start(ctx context.Context, at Endpoint) error {
 	}
 	if m.tokenFile == "" {
 		var err error
-		if m.program, err = c.buildRTJ(ctx); err != nil {
+		if m.program, err = c.BuildRTJ(ctx); err != nil {
 			return err
 		}
 		if m.tokenFile, err = c.installMetacontroller(ctx); err != nil {
@@ -215,22 +212,7 @@ func (c *Cluster) installMetacontroller(ctx context.Context) (tokenFile string, 
 // InstallMetacontrollerKinds makes Metacontroller's kinds, as loosely as it takes
 // to run it.
 func (c *Cluster) InstallMetacontrollerKinds(ctx context.Context) error {
-	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(metacontrollerCRDs), 4096)
-	for {
-		crd := &unstructured.Unstructured{}
-		if err := decoder.Decode(crd); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			return err
-		}
-		if _, err := c.Dynamic.Resource(definitions).Create(ctx, crd, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-			return err
-		}
-	}
-	return Until(ctx, startLimit, "Metacontroller's kinds are served", func(ctx context.Context) (bool, string, error) {
-		_, err := c.Dynamic.Resource(compositeControllers).List(ctx, metav1.ListOptions{})
-		return err == nil, "", err
-	})
+	return c.ApplyCRDs(ctx, metacontrollerCRDs)
 }
 
 // bindMetacontroller makes its service account, with the least role.

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"rtj.dev/rtj/test/cluster"
 )
 
 // process is a child that ends with the cluster.
@@ -16,20 +18,6 @@ type process struct {
 	name string
 	cmd  *exec.Cmd
 	done chan struct{}
-}
-
-// clusterEnv marks processes as the cluster's, which ends them all when it goes.
-const clusterEnv = "RTJ_CLUSTER_ID"
-
-// buildRTJ builds the program from the checkout and returns where it is.
-func (c *Cluster) buildRTJ(ctx context.Context) (string, error) {
-	path := filepath.Join(c.Dir, "bin", "rtj")
-	build := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", path, ".")
-	build.Dir, build.Env = c.Options.Root, append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build rtj: %w\n%s", err, out)
-	}
-	return path, nil
 }
 
 // startProcess starts a program whose output goes to the log of a name.
@@ -41,7 +29,7 @@ func (c *Cluster) startProcess(name string, env []string, path string, args ...s
 	defer log.Close()
 	cmd := exec.Command(path, args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = c.Dir, log, log
-	cmd.Env = append(append(os.Environ(), clusterEnv+"="+c.ID), env...)
+	cmd.Env = append(append(os.Environ(), cluster.MarkerEnv+"="+c.ID), env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		return nil, err

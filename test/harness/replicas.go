@@ -22,7 +22,7 @@ var httpAddress = regexp.MustCompile(`msg=running .*http=(\S+)`)
 // StartReplica starts a replica and returns once it is ready, as leader or as
 // standby. It ends with the cluster, if not before.
 func (c *Cluster) StartReplica(ctx context.Context, identity string) (*Replica, error) {
-	rtj, err := c.buildRTJ(ctx)
+	rtj, err := c.BuildRTJ(ctx)
 	if err != nil {
 		return nil, err
 	}
