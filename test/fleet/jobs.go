@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -96,46 +95,24 @@ func inPhase(phase v1beta1.Phase) func(*unstructured.Unstructured) bool {
 func (f *fleet) until(ctx context.Context, begun time.Time, what string, want int, resource schema.GroupVersionResource, so func(*unstructured.Unstructured) bool) (time.Duration, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, stepLimit, fmt.Errorf("waited %s in vain for %d of %s", stepLimit, want, what))
 	defer cancel()
-	client := f.Dynamic.Resource(resource).Namespace(f.Name)
-	reported := time.Now()
-	for ctx.Err() == nil {
-		list, err := client.List(ctx, metav1.ListOptions{})
-		if err != nil {
-			continue // ctx bounds it
-		}
-		are := map[string]bool{}
-		for i := range list.Items {
-			if so(&list.Items[i]) {
-				are[list.Items[i].GetName()] = true
-			}
+	watching, enough := context.WithCancel(ctx)
+	defer enough()
+	are, reported := map[string]bool{}, time.Now()
+	f.Watch(watching, resource, func(u *unstructured.Unstructured) {
+		if so(u) {
+			are[u.GetName()] = true
+		} else {
+			delete(are, u.GetName())
 		}
 		if len(are) >= want {
-			return time.Since(begun), nil
+			enough()
+		} else if time.Since(reported) > 5*time.Second {
+			fmt.Printf("  %d of %d %s after %.0f s\n", len(are), want, what, time.Since(begun).Seconds())
+			reported = time.Now()
 		}
-		watcher, err := client.Watch(ctx, metav1.ListOptions{ResourceVersion: list.GetResourceVersion()})
-		if err != nil {
-			continue
-		}
-		for event := range watcher.ResultChan() {
-			u, ok := event.Object.(*unstructured.Unstructured)
-			if !ok {
-				break
-			}
-			if so(u) {
-				are[u.GetName()] = true
-			} else {
-				delete(are, u.GetName())
-			}
-			if len(are) >= want {
-				watcher.Stop()
-				return time.Since(begun), nil
-			}
-			if time.Since(reported) > 5*time.Second {
-				fmt.Printf("  %d of %d %s after %.0f s\n", len(are), want, what, time.Since(begun).Seconds())
-				reported = time.Now()
-			}
-		}
-		watcher.Stop()
+	})
+	if ctx.Err() != nil {
+		return 0, context.Cause(ctx)
 	}
-	return 0, context.Cause(ctx)
+	return time.Since(begun), nil
 }

@@ -26,15 +26,11 @@ func (n *Namespace) WatchWorkloads(ctx context.Context, f func(*kueue.Workload))
 	watchAll(ctx, n, workloads, f)
 }
 
-func watchAll[T any](ctx context.Context, n *Namespace, resource schema.GroupVersionResource, f func(*T)) {
-	show := func(u *unstructured.Unstructured) {
-		var object T
-		if runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &object) == nil {
-			f(&object)
-		}
-	}
+// Watch calls f with every object of a kind in the namespace when it changes, until
+// ctx ends. f is called by one goroutine.
+func (n *Namespace) Watch(ctx context.Context, resource schema.GroupVersionResource, f func(*unstructured.Unstructured)) {
 	for ctx.Err() == nil {
-		if watchOnce(ctx, n, resource, show) != nil {
+		if watchOnce(ctx, n, resource, f) != nil {
 			// The API server restarts, or the namespace is not there yet.
 			select {
 			case <-ctx.Done():
@@ -42,6 +38,15 @@ func watchAll[T any](ctx context.Context, n *Namespace, resource schema.GroupVer
 			}
 		}
 	}
+}
+
+func watchAll[T any](ctx context.Context, n *Namespace, resource schema.GroupVersionResource, f func(*T)) {
+	n.Watch(ctx, resource, func(u *unstructured.Unstructured) {
+		var object T
+		if runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &object) == nil {
+			f(&object)
+		}
+	})
 }
 
 func watchOnce(ctx context.Context, n *Namespace, resource schema.GroupVersionResource, show func(*unstructured.Unstructured)) error {
