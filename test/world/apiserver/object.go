@@ -1,0 +1,169 @@
+package apiserver
+
+import (
+	"encoding/json"
+	"strconv"
+	"sync"
+)
+
+// Object is one version of an object. It must not be changed.
+type Object struct {
+	Kind, Namespace, Name, UID string
+	// Version is the resourceVersion.
+	Version    int64
+	Generation int64
+	// Body is the whole object, as JSON values: int64, float64, string, bool, nil,
+	// []any and map[string]any.
+	Body map[string]any
+
+	json func() []byte
+	// mu guards cached: clones of a world share versions.
+	mu     sync.Mutex
+	cached map[any]any
+}
+
+func newObject(body map[string]any) *Object {
+	o := &Object{Body: body}
+	o.Kind = o.Text("kind")
+	o.Namespace = o.Text("metadata", "namespace")
+	o.Name = o.Text("metadata", "name")
+	o.UID = o.Text("metadata", "uid")
+	o.Generation = o.Int("metadata", "generation")
+	o.Version, _ = strconv.ParseInt(o.Text("metadata", "resourceVersion"), 10, 64)
+	o.json = sync.OnceValue(func() []byte {
+		text, err := json.Marshal(o.Body)
+		if err != nil {
+			panic(err) // JSON values
+		}
+		return text
+	})
+	return o
+}
+
+// Key names the object for people: namespace/name, or the name alone.
+func (o *Object) Key() string {
+	if o.Namespace == "" {
+		return o.Name
+	}
+	return o.Namespace + "/" + o.Name
+}
+
+func (o *Object) String() string { return o.Kind + " " + o.Key() }
+
+// At returns the value at a path of keys; nil when there is none.
+func (o *Object) At(path ...string) any { return at(o.Body, path...) }
+
+func at(body map[string]any, path ...string) any {
+	var value any = body
+	for _, key := range path {
+		m, ok := value.(map[string]any)
+		if !ok {
+			return nil
+		}
+		value = m[key]
+	}
+	return value
+}
+
+// Text returns a string; empty when there is none.
+func (o *Object) Text(path ...string) string {
+	text, _ := o.At(path...).(string)
+	return text
+}
+
+// Int returns a whole number; 0 when there is none.
+func (o *Object) Int(path ...string) int64 {
+	switch n := o.At(path...).(type) {
+	case int64:
+		return n
+	case float64:
+		return int64(n)
+	}
+	return 0
+}
+
+// Bool returns a boolean; false when there is none.
+func (o *Object) Bool(path ...string) bool {
+	is, _ := o.At(path...).(bool)
+	return is
+}
+
+// List returns a list; nil when there is none.
+func (o *Object) List(path ...string) []any {
+	list, _ := o.At(path...).([]any)
+	return list
+}
+
+// Label returns the value of a label; empty when there is none.
+func (o *Object) Label(key string) string { return o.Text("metadata", "labels", key) }
+
+// Annotation returns the value of an annotation; empty when there is none.
+func (o *Object) Annotation(key string) string { return o.Text("metadata", "annotations", key) }
+
+// Condition returns the condition of a type; nil when there is none.
+func (o *Object) Condition(kind string) map[string]any {
+	for _, item := range o.List("status", "conditions") {
+		if c, ok := item.(map[string]any); ok && c["type"] == kind {
+			return c
+		}
+	}
+	return nil
+}
+
+// True reports whether a condition is.
+func (o *Object) True(kind string) bool { return o.Condition(kind)["status"] == "True" }
+
+// Deleting reports whether the object is to go.
+func (o *Object) Deleting() bool { return o.At("metadata", "deletionTimestamp") != nil }
+
+// Finalizers are those that keep a deleted object.
+func (o *Object) Finalizers() []string {
+	var names []string
+	for _, item := range o.List("metadata", "finalizers") {
+		if name, ok := item.(string); ok {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Owner is the UID of the controller; empty when there is none.
+func (o *Object) Owner() string {
+	for _, item := range o.List("metadata", "ownerReferences") {
+		if r, ok := item.(map[string]any); ok && r["controller"] == true {
+			uid, _ := r["uid"].(string)
+			return uid
+		}
+	}
+	return ""
+}
+
+// owners are the UIDs of all owners.
+func (o *Object) owners() (uids []string) {
+	for _, item := range o.List("metadata", "ownerReferences") {
+		if r, ok := item.(map[string]any); ok {
+			uid, _ := r["uid"].(string)
+			uids = append(uids, uid)
+		}
+	}
+	return uids
+}
+
+// JSON is the whole object. It must not be changed.
+func (o *Object) JSON() []byte { return o.json() }
+
+// Cached returns what make derives from this version. It is made once for a key, and
+// must not be changed; make must not use the cache of the same object.
+func (o *Object) Cached(key any, make func() any) any {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if value, ok := o.cached[key]; ok {
+		return value
+	}
+	value := make()
+	if o.cached == nil {
+		o.cached = map[any]any{}
+	}
+	o.cached[key] = value
+	return value
+}
