@@ -95,3 +95,11 @@ func (c *CompositeController) validateLists(fault func(field, format string, arg
 }
 
 func byGroupAndName(a, b schema.GroupResource) int { return strings.Compare(a.String(), b.String()) }
+
+func groupOf(apiVersion string) string {
+	gv, err := schema.ParseGroupVersion(apiVersion)
+	if err != nil {
+		return ""
+	}
+	return gv.Group
+}

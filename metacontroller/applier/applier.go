@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
@@ -19,6 +17,8 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/workqueue"
+
+	"rtj.dev/rtj/metacontroller/applier/plan"
 )
 
 // DefaultWorkers is how many parents are synced at once: they mostly wait for hooks
@@ -60,7 +60,6 @@ type Applier struct {
 	fieldManager   string
 	logger         *slog.Logger
 	metrics        *metrics
-	selector       labels.Selector
 	events         Events
 	// warnings says which status of a condition is a warning.
 	warnings map[string]string
@@ -75,13 +74,12 @@ type Applier struct {
 	subscriptions *subscriptions
 
 	// Set when running.
-	parent        kind
-	children      []*childKind
-	childrenByKey map[string]*childKind
-	childScopes   map[scope]*childKind
-	metadataOnly  map[schema.GroupResource]bool
-	caches        *caches
-	parents       *objects
+	plan         *plan.Controller
+	childScopes  map[scope]*plan.ChildKind
+	metadataOnly map[schema.GroupResource]bool
+	caches       *caches
+	parents      *objects
+	childCaches  map[*plan.ChildKind]*objects
 
 	mu     sync.Mutex
 	states map[types.NamespacedName]*parentState
@@ -123,12 +121,8 @@ func New(o Options) (*Applier, error) {
 
 func newApplier(o Options, dynamicClient dynamic.Interface, metadataClient metadata.Interface, discoveryClient discovery.ServerResourcesInterface) (*Applier, error) {
 	c := o.Controller
-	selector := labels.Everything()
-	if s := c.Spec.ParentResource.LabelSelector; s != nil {
-		var err error
-		if selector, err = metav1.LabelSelectorAsSelector(s); err != nil {
-			return nil, err
-		}
+	if _, err := c.parentSelector(); err != nil {
+		return nil, err
 	}
 	warnings, err := warningConditions(c.Annotations[WarningsAnnotation])
 	if err != nil {
@@ -161,7 +155,6 @@ func newApplier(o Options, dynamicClient dynamic.Interface, metadataClient metad
 		limits:         o.Limits.withDefaults(),
 		fieldManager:   fieldManager(c.Name, ""),
 		logger:         logger.With("controller", c.Name),
-		selector:       selector,
 		events:         o.Events,
 		warnings:       warnings,
 		dynamic:        dynamicClient,
@@ -224,7 +217,7 @@ func (a *Applier) forget(key types.NamespacedName) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if state := a.states[key]; state != nil {
-		state.resyncAt = time.Time{}
+		state.ResyncAt = time.Time{}
 	}
 	delete(a.states, key)
 }
@@ -247,7 +240,7 @@ func (a *Applier) remembered() map[string]int {
 	a.mu.Unlock()
 	count := map[string]int{"parents": len(states), "alarms": a.alarms.len(), "subscribers": a.subscriptions.len()}
 	for _, s := range states {
-		objects, expectations := s.recorded()
+		objects, expectations := s.Recorded()
 		count["objects"] += objects
 		count["expectations"] += expectations
 	}

@@ -2,7 +2,6 @@ package applier
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -16,12 +15,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/selection"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/cache"
+
+	"rtj.dev/rtj/metacontroller/applier/plan"
 )
 
 // scope is what one cache holds: the objects of one kind that have certain
@@ -76,16 +76,16 @@ const (
 
 var commonIndexers = cache.Indexers{
 	byOwner: func(object any) ([]string, error) {
-		if owner := controllerOf(object.(*observed)); owner != nil {
+		if owner := plan.ControllerOf(object.(*plan.Object)); owner != nil {
 			return []string{string(owner.UID)}, nil
 		}
 		return nil, nil
 	},
 	byNamespace: func(object any) ([]string, error) {
-		return []string{object.(*observed).GetNamespace()}, nil
+		return []string{object.(*plan.Object).GetNamespace()}, nil
 	},
 	byUID: func(object any) ([]string, error) {
-		return []string{string(object.(*observed).GetUID())}, nil
+		return []string{string(object.(*plan.Object).GetUID())}, nil
 	},
 }
 
@@ -102,7 +102,7 @@ type objects struct {
 }
 
 // get returns an object by its place, or nil.
-func (c *objects) get(namespace, name string) *observed {
+func (c *objects) get(namespace, name string) *plan.Object {
 	key := name
 	if namespace != "" {
 		key = namespace + "/" + name
@@ -111,10 +111,10 @@ func (c *objects) get(namespace, name string) *observed {
 	if err != nil || !exists {
 		return nil
 	}
-	return object.(*observed)
+	return object.(*plan.Object)
 }
 
-func (c *objects) lookup(index, value string) []*observed {
+func (c *objects) lookup(index, value string) []*plan.Object {
 	found, err := c.indexer.ByIndex(index, value)
 	if err != nil {
 		panic(err) // no such index: a fault of this package
@@ -122,43 +122,14 @@ func (c *objects) lookup(index, value string) []*observed {
 	return asObservedList(found)
 }
 
-func (c *objects) all() []*observed { return asObservedList(c.indexer.List()) }
+func (c *objects) all() []*plan.Object { return asObservedList(c.indexer.List()) }
 
-func asObservedList(found []any) []*observed {
-	list := make([]*observed, len(found))
+func asObservedList(found []any) []*plan.Object {
+	list := make([]*plan.Object, len(found))
 	for i := range found {
-		list[i] = found[i].(*observed)
+		list[i] = found[i].(*plan.Object)
 	}
 	return list
-}
-
-// hasSeen tells whether the cache shows the world as of a write or later. An
-// object that was written and is gone since counts as seen.
-func (c *objects) hasSeen(namespace, name, resourceVersion string) bool {
-	if o := c.get(namespace, name); o != nil && !older(o.GetResourceVersion(), resourceVersion) {
-		return true
-	}
-	return !older(c.indexer.LastStoreSyncResourceVersion(), resourceVersion)
-}
-
-// overtaken tells whether the cache already shows that an object has changed since
-// it was observed, so that a write upon it would be refused. Not sending it saves
-// the request.
-func (c *objects) overtaken(o *observed) error {
-	now := c.get(o.GetNamespace(), o.GetName())
-	if now == nil || !older(o.GetResourceVersion(), now.GetResourceVersion()) {
-		return nil
-	}
-	return &lostRace{errors.New("has changed since it was observed")}
-}
-
-// older tells whether resource version a is known to come before b.
-func older(a, b string) bool {
-	if a == "" {
-		return true
-	}
-	order, err := resourceversion.CompareResourceVersion(a, b)
-	return err == nil && order < 0
 }
 
 // synced returns nil once the cache is complete, else why it is not.
@@ -246,7 +217,7 @@ func (c *caches) sweep(inUse func(scope) bool) {
 func labelIndex(keys []string) cache.IndexFunc {
 	return func(object any) ([]string, error) {
 		var values []string
-		set := object.(*observed).GetLabels()
+		set := object.(*plan.Object).GetLabels()
 		for _, key := range keys {
 			if value, ok := set[key]; ok {
 				values = append(values, key+"="+value)
@@ -261,6 +232,26 @@ func (c *caches) listWatch(s scope) cache.ListerWatcher {
 		return labelled(c.metadata.Resource(s.resource), s.labels, c.metadata)
 	}
 	return labelled(c.client.Resource(s.resource), s.labels, c.client)
+}
+
+// transform makes the caches hold observed objects.
+func (s scope) transform(object any) (any, error) {
+	switch o := object.(type) {
+	case *unstructured.Unstructured:
+		return plan.Observe(o), nil
+	case *metav1.PartialObjectMetadata:
+		metadata, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&o.ObjectMeta)
+		if err != nil {
+			return nil, err
+		}
+		return plan.Observe(&unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": s.resource.GroupVersion().String(), "kind": s.metadataOf, "metadata": metadata,
+		}}), nil
+	case *plan.Object, cache.DeletedFinalStateUnknown:
+		return o, nil
+	default:
+		return nil, fmt.Errorf("unexpected %T from the API server", object)
+	}
 }
 
 // lister is a client of one resource, whatever it makes of the objects.
@@ -284,7 +275,7 @@ func labelled[List runtime.Object](resource lister[List], selector string, clien
 	}, client)
 }
 
-// sizes returns how many objects each cache holds, and their [observed.size]s
+// sizes returns how many objects each cache holds, and their [plan.Object.Size]s
 // together.
 func (c *caches) sizes() map[scope]cacheSize {
 	c.mu.Lock()
@@ -295,7 +286,7 @@ func (c *caches) sizes() map[scope]cacheSize {
 		var size cacheSize
 		for _, object := range o.all() {
 			size.objects++
-			size.bytes += object.size
+			size.bytes += object.Size
 		}
 		sizes[s] = size
 	}

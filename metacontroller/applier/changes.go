@@ -1,12 +1,12 @@
 package applier
 
 import (
-	"maps"
 	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
+
+	"rtj.dev/rtj/metacontroller/applier/plan"
 )
 
 const (
@@ -35,22 +35,22 @@ func (a *Applier) handler(o *objects) cache.ResourceEventHandler {
 
 // asObserved returns the object of an event, or nil if the cache knows only that
 // there was one.
-func asObserved(object any) *observed {
+func asObserved(object any) *plan.Object {
 	if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
 		object = tombstone.Obj
 	}
-	o, _ := object.(*observed)
+	o, _ := object.(*plan.Object)
 	return o
 }
 
 // changed is told of every change in a cache: before is nil for an object that
 // appeared, after for one that is gone.
-func (a *Applier) changed(c *objects, before, after *observed) {
+func (a *Applier) changed(c *objects, before, after *plan.Object) {
 	if c.scope == a.parentScope() {
 		a.parentChanged(before, after)
 	}
 	kind := a.childScopes[c.scope]
-	for _, o := range []*observed{before, after} {
+	for _, o := range []*plan.Object{before, after} {
 		if o == nil {
 			continue
 		}
@@ -68,12 +68,8 @@ func (a *Applier) changed(c *objects, before, after *observed) {
 	}
 }
 
-func (a *Applier) parentChanged(before, after *observed) {
-	if before != nil && after != nil && a.ignoresStatusChanges() &&
-		before.GetGeneration() == after.GetGeneration() &&
-		!terminating(after) &&
-		maps.Equal(before.GetLabels(), after.GetLabels()) &&
-		maps.Equal(before.GetAnnotations(), after.GetAnnotations()) {
+func (a *Applier) parentChanged(before, after *plan.Object) {
+	if !a.plan.ParentChanged(before, after) {
 		return
 	}
 	if after == nil {
@@ -84,22 +80,18 @@ func (a *Applier) parentChanged(before, after *observed) {
 	}
 }
 
-func (a *Applier) ignoresStatusChanges() bool {
-	ignore := a.controller.Spec.ParentResource.IgnoreStatusChanges
-	return ignore != nil && *ignore
-}
-
 // childChanged enqueues the parent that controls an object, or, if nothing does,
 // the parents that may adopt it.
-func (a *Applier) childChanged(o *observed) {
-	if owner := controllerOf(o); owner != nil {
-		if key, ok := a.ownedBy(owner, o.GetNamespace()); ok {
-			a.queue.Add(key)
-		}
+func (a *Applier) childChanged(o *plan.Object) {
+	parent, ours, controlled := a.plan.ControllingParent(o)
+	if ours {
+		a.queue.Add(parent)
+	}
+	if controlled {
 		return
 	}
-	if a.controller.generatesSelector() {
-		if uid := o.GetLabels()[uidLabel]; uid != "" {
+	if a.plan.GeneratesSelector {
+		if uid := o.GetLabels()[plan.UIDLabel]; uid != "" {
 			for _, parent := range a.parents.lookup(byUID, uid) {
 				a.enqueue(parent)
 			}
@@ -108,17 +100,9 @@ func (a *Applier) childChanged(o *observed) {
 	}
 	for _, term := range termsOfLabels(o.GetLabels()) {
 		for _, parent := range a.parents.lookup(bySelector, a.orphanKey(o.GetNamespace(), term)) {
-			if selector, err := a.selectorOf(parent); err == nil && selector.Matches(labels.Set(o.GetLabels())) {
+			if selector, err := a.plan.SelectorOf(parent); err == nil && selector.Matches(labels.Set(o.GetLabels())) {
 				a.enqueue(parent)
 			}
 		}
 	}
-}
-
-func groupOf(apiVersion string) string {
-	gv, err := schema.ParseGroupVersion(apiVersion)
-	if err != nil {
-		return ""
-	}
-	return gv.Group
 }

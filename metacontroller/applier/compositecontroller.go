@@ -2,6 +2,8 @@ package applier
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"rtj.dev/rtj/metacontroller/applier/plan"
 )
 
 // CompositeController is the API type of Metacontroller that ties a parent kind
@@ -70,15 +72,15 @@ type UpdateStrategy struct {
 }
 
 // UpdateMethod is one of the methods below. The default is OnDelete.
-type UpdateMethod string
+type UpdateMethod = plan.UpdateMethod
 
 const (
 	// OnDelete leaves the child alone until someone deletes it.
-	OnDelete UpdateMethod = "OnDelete"
+	OnDelete = plan.OnDelete
 	// InPlace updates the child.
-	InPlace UpdateMethod = "InPlace"
+	InPlace = plan.InPlace
 	// Recreate deletes the child; a later sync creates it anew.
-	Recreate UpdateMethod = "Recreate"
+	Recreate = plan.Recreate
 	// RollingInPlace is refused.
 	RollingInPlace UpdateMethod = "RollingInPlace"
 	// RollingRecreate is refused.

@@ -10,6 +10,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+
+	"rtj.dev/rtj/metacontroller/applier/plan"
 )
 
 // Events is told what people should find with kubectl describe. It is called
@@ -44,11 +46,6 @@ const (
 // MaxEventMessage is how long the message of an event can be, in bytes.
 const MaxEventMessage = 1000
 
-// ownershipConflict is a child that someone else has.
-type ownershipConflict struct{ text string }
-
-func (e *ownershipConflict) Error() string { return e.text }
-
 // reportFailure tells of a sync that failed, with one event for each reason.
 func (a *Applier) reportFailure(key types.NamespacedName, faults []error) {
 	parent := a.parents.get(key.Namespace, key.Name)
@@ -58,7 +55,7 @@ func (a *Applier) reportFailure(key types.NamespacedName, faults []error) {
 	messages := map[string][]string{}
 	for _, fault := range faults {
 		var failure *Failure
-		var conflict *ownershipConflict
+		var conflict *plan.OwnershipConflict
 		reason := ReasonSyncError
 		switch {
 		case errors.As(fault, &failure) && (failure.Cause == CauseAnswer || failure.Cause == CauseTooLarge):
@@ -76,7 +73,7 @@ func (a *Applier) reportFailure(key types.NamespacedName, faults []error) {
 }
 
 // reportConditions tells what a write of the status changed in its conditions.
-func (a *Applier) reportConditions(before, after *observed) {
+func (a *Applier) reportConditions(before, after *plan.Object) {
 	if a.events == nil {
 		return
 	}
@@ -96,7 +93,7 @@ func (a *Applier) reportConditions(before, after *observed) {
 // condition is one of metav1.Condition's form.
 type condition struct{ kind, status, reason, message string }
 
-func conditionsOf(o *observed) []condition {
+func conditionsOf(o *plan.Object) []condition {
 	field, _, err := unstructured.NestedFieldNoCopy(o.Object, "status", "conditions")
 	list, ok := field.([]any)
 	if err != nil || !ok {
@@ -125,7 +122,7 @@ func conditionsOf(o *observed) []condition {
 // what was so all along; only Ready then says what the object waits for. Several
 // that changed for one reason are one change. Reconciling is the other side of Ready
 // (kstatus) and is told of only without it.
-func changedConditions(before, after *observed) []condition {
+func changedConditions(before, after *plan.Object) []condition {
 	was := map[string]condition{}
 	for _, c := range conditionsOf(before) {
 		was[c.kind] = c

@@ -8,6 +8,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
+
+	"rtj.dev/rtj/metacontroller/applier/plan"
 )
 
 // told records events as text.
@@ -17,13 +19,13 @@ func (t *told) Event(_ *unstructured.Unstructured, eventType, reason, message st
 	*t = append(*t, eventType+" "+reason+" "+message)
 }
 
-func withConditions(t *testing.T, conditions string) *observed {
+func withConditions(t *testing.T, conditions string) *plan.Object {
 	t.Helper()
 	object := map[string]any{}
 	if err := yaml.Unmarshal([]byte("status: {conditions: ["+conditions+"]}"), &object); err != nil {
 		t.Fatal(err)
 	}
-	return observe(&unstructured.Unstructured{Object: object})
+	return plan.Observe(&unstructured.Unstructured{Object: object})
 }
 
 func TestEventsOfConditions(t *testing.T) {

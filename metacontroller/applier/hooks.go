@@ -48,6 +48,9 @@ type RetryAfter struct {
 
 func (e *RetryAfter) Error() string { return e.Err.Error() }
 
+// RetryAfter returns the delay.
+func (e *RetryAfter) RetryAfter() time.Duration { return e.Delay }
+
 // Unwrap returns the error without the delay.
 func (e *RetryAfter) Unwrap() error { return e.Err }
 

@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"rtj.dev/rtj/hooks/contract"
+	"rtj.dev/rtj/metacontroller/applier/plan"
 )
 
 // metrics count what the applier of one CompositeController does. They are a
@@ -98,13 +98,13 @@ func (m *metrics) hookFailed(name string, cause Cause) {
 	m.hookErrors.WithLabelValues(name, string(cause)).Inc()
 }
 
-func (m *metrics) write(k kind, verb string, err error) {
-	m.writes.WithLabelValues(contract.KindKeyOf(k.gvk()), verb, writeResult(err)).Inc()
+func (m *metrics) write(k plan.Kind, verb string, err error) {
+	m.writes.WithLabelValues(k.Key(), verb, writeResult(err)).Inc()
 }
 
-func (m *metrics) read(k kind, reason string) { m.reads.WithLabelValues(k.key(), reason).Inc() }
+func (m *metrics) read(k plan.Kind, reason string) { m.reads.WithLabelValues(k.Key(), reason).Inc() }
 
-func (m *metrics) unchanged(k kind) { m.same.WithLabelValues(k.key()).Inc() }
+func (m *metrics) unchanged(k plan.Kind) { m.same.WithLabelValues(k.Key()).Inc() }
 
 func writeResult(err error) string {
 	switch {

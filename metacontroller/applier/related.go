@@ -3,51 +3,31 @@ package applier
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
 
 	"rtj.dev/rtj/hooks/contract"
+	"rtj.dev/rtj/metacontroller/applier/plan"
 )
 
 // namespaces are held for the labels that namespaceSelectors ask for.
 var namespaces = scope{resource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, metadataOf: "Namespace"}
 
-// relatedRule is a rule of a customize hook, ready for use.
+// relatedRule is a rule of a customize hook and how it is looked up.
 type relatedRule struct {
-	kind      kind
-	scope     scope
-	selector  labels.Selector
-	namespace string
-	names     []string
-	// namespaceSelector is nil where the rule has none.
-	namespaceSelector labels.Selector
+	*plan.Rule
+	scope scope
 	// label is "key=value" if the selector asks for a label with one value. Of
 	// several it is the one with the longest value: a uid or a name leaves fewer
 	// objects to look at than an index.
 	label string
-}
-
-// restrictToV1 applies what version v1 of a customize hook has for a parent in a
-// namespace: of the kinds that have one, it selects objects of its own only.
-func (r *relatedRule) restrictToV1(namespace string) error {
-	switch {
-	case r.namespaceSelector != nil:
-		return errors.New("namespaceSelector: not in version v1 with a parent in a namespace; make the hook v2")
-	case r.namespace != "" && r.namespace != namespace:
-		return fmt.Errorf("namespace %s: version v1 reaches only the parent's, which is %s; make the hook v2, and sync and finalize too", r.namespace, namespace)
-	case r.kind.namespaced:
-		r.namespace = namespace
-	}
-	return nil
 }
 
 func compileRule(kinds *kinds, r contract.RelatedResourceRule) (*relatedRule, error) {
@@ -55,23 +35,11 @@ func compileRule(kinds *kinds, r contract.RelatedResourceRule) (*relatedRule, er
 	if err != nil {
 		return nil, err
 	}
-	rule := &relatedRule{kind: k, namespace: r.Namespace, names: r.Names, selector: labels.Everything()}
-	if !k.namespaced && (r.Namespace != "" || r.NamespaceSelector != nil) {
-		return nil, fmt.Errorf("%s have no namespace to select by", r.Resource)
+	rule, err := plan.NewRule(k, r)
+	if err != nil {
+		return nil, err
 	}
-	if r.LabelSelector != nil {
-		if rule.selector, err = metav1.LabelSelectorAsSelector(r.LabelSelector); err != nil {
-			return nil, err
-		}
-	}
-	if r.NamespaceSelector != nil {
-		if rule.namespaceSelector, err = metav1.LabelSelectorAsSelector(r.NamespaceSelector); err != nil {
-			return nil, err
-		}
-	}
-	rule.scope = scopeOf(k.resource, rule.selector)
-	rule.label = narrowest(rule.selector)
-	return rule, nil
+	return &relatedRule{Rule: rule, scope: scopeOf(k.Resource, rule.Selector), label: narrowest(rule.Selector)}, nil
 }
 
 func narrowest(selector labels.Selector) string {
@@ -93,65 +61,58 @@ func narrowest(selector labels.Selector) string {
 
 // matches tells whether the rule selects an object of its scope. The cache of
 // namespaces is used only by rules with a namespaceSelector.
-func (r *relatedRule) matches(o *observed, namespaces *objects) bool {
-	if !r.mayMatch(o) {
+func (r *relatedRule) matches(o *plan.Object, namespaces *objects) bool {
+	if !r.MayMatch(o) {
 		return false
 	}
-	if r.namespaceSelector == nil {
+	if r.NamespaceSelector == nil {
 		return true
 	}
 	namespace := namespaces.get("", o.GetNamespace())
-	return namespace != nil && r.namespaceSelector.Matches(labels.Set(namespace.GetLabels()))
-}
-
-// mayMatch is matches without a look at the object's namespace.
-func (r *relatedRule) mayMatch(o *observed) bool {
-	return (r.namespace == "" || r.namespace == o.GetNamespace()) &&
-		(len(r.names) == 0 || slices.Contains(r.names, o.GetName())) &&
-		r.selector.Matches(labels.Set(o.GetLabels()))
+	return namespace != nil && r.NamespaceSelector.Matches(labels.Set(namespace.GetLabels()))
 }
 
 // selectFrom returns the objects of a cache that the rule selects, through the
 // narrowest index.
-func (r *relatedRule) selectFrom(cache, namespaces *objects) []*observed {
-	var candidates []*observed
+func (r *relatedRule) selectFrom(cache, namespaces *objects) []*plan.Object {
+	var candidates []*plan.Object
 	switch {
-	case len(r.names) > 0 && (r.namespace != "" || !r.kind.namespaced):
-		for _, name := range r.names {
-			if o := cache.get(r.namespace, name); o != nil {
+	case len(r.Names) > 0 && (r.Namespace != "" || !r.Kind.Namespaced):
+		for _, name := range r.Names {
+			if o := cache.get(r.Namespace, name); o != nil {
 				candidates = append(candidates, o)
 			}
 		}
 	case r.label != "":
 		candidates = cache.lookup(byLabel, r.label)
-	case r.namespace != "":
-		candidates = cache.lookup(byNamespace, r.namespace)
+	case r.Namespace != "":
+		candidates = cache.lookup(byNamespace, r.Namespace)
 	default:
 		candidates = cache.all()
 	}
-	return slices.DeleteFunc(candidates, func(o *observed) bool { return !r.matches(o, namespaces) })
+	return slices.DeleteFunc(candidates, func(o *plan.Object) bool { return !r.matches(o, namespaces) })
 }
 
 // topics are the keys under which a rule is found when an object changes. Each
 // object that the rule matches has at least one of them.
 func (r *relatedRule) topics() []string {
 	switch {
-	case len(r.names) > 0:
-		topics := make([]string, len(r.names))
-		for i, name := range r.names {
+	case len(r.Names) > 0:
+		topics := make([]string, len(r.Names))
+		for i, name := range r.Names {
 			topics[i] = "name " + name
 		}
 		return topics
 	case r.label != "":
 		return []string{"label " + r.label}
-	case r.namespace != "":
-		return []string{"namespace " + r.namespace}
+	case r.Namespace != "":
+		return []string{"namespace " + r.Namespace}
 	default:
 		return []string{""}
 	}
 }
 
-func topicsOf(o *observed) []string {
+func topicsOf(o *plan.Object) []string {
 	topics := []string{"", "name " + o.GetName(), "namespace " + o.GetNamespace()}
 	for key, value := range o.GetLabels() {
 		topics = append(topics, "label "+key+"="+value)
@@ -184,7 +145,7 @@ func (s *subscriptions) set(parent types.NamespacedName, rules []*relatedRule) {
 			for _, topic := range r.topics() {
 				visit(r.scope, topic)
 			}
-			if r.namespaceSelector != nil {
+			if r.NamespaceSelector != nil {
 				visit(namespaces, "")
 			}
 		}
@@ -230,7 +191,7 @@ func (s *subscriptions) len() int {
 }
 
 // interested returns the parents that ask for an object of a scope.
-func (s *subscriptions) interested(sc scope, o *observed) []types.NamespacedName {
+func (s *subscriptions) interested(sc scope, o *plan.Object) []types.NamespacedName {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	byTopic := s.byTopic[sc]
@@ -239,7 +200,7 @@ func (s *subscriptions) interested(sc scope, o *observed) []types.NamespacedName
 	}
 	var parents []types.NamespacedName
 	asks := func(r *relatedRule) bool {
-		return r.scope == sc && r.mayMatch(o) || sc == namespaces && r.namespaceSelector != nil
+		return r.scope == sc && r.MayMatch(o) || sc == namespaces && r.NamespaceSelector != nil
 	}
 	for _, topic := range topicsOf(o) {
 		for parent := range byTopic[topic] {
@@ -257,14 +218,14 @@ type question struct{ generation, identity int64 }
 
 // relatedTo returns the objects that the customize hook asks for, and starts the
 // watches for them at their first use.
-func (a *Applier) relatedTo(ctx context.Context, key types.NamespacedName, parent *observed, state *parentState) (contract.ObjectMap, error) {
+func (a *Applier) relatedTo(ctx context.Context, key types.NamespacedName, parent *plan.Object, state *parentState) (contract.ObjectMap, error) {
 	related := contract.ObjectMap{}
 	hook := a.controller.Spec.Hooks.Customize
 	if hook == nil {
 		return related, nil
 	}
 	if asked := (question{parent.GetGeneration(), a.identity.Load()}); state.rulesFor != asked {
-		request := &contract.CustomizeRequest{Controller: a.controllerJSON, Parent: parent.json()}
+		request := &contract.CustomizeRequest{Controller: a.controllerJSON, Parent: parent.JSON()}
 		started := time.Now()
 		response, err := call(ctx, "customize", hook, a.hooks.Customize, request)
 		a.metrics.hook("customize", started, err)
@@ -279,14 +240,14 @@ func (a *Applier) relatedTo(ctx context.Context, key types.NamespacedName, paren
 		for i, r := range response.RelatedResources {
 			rule, err := compileRule(a.kinds, r)
 			if err == nil && hook.SpeaksV1() && parent.GetNamespace() != "" {
-				err = rule.restrictToV1(parent.GetNamespace())
+				err = rule.RestrictToV1(parent.GetNamespace())
 			}
 			if err != nil {
 				a.metrics.hookFailed("customize", CauseAnswer)
 				return nil, fmt.Errorf("customize hook: relatedResources[%d]: %w", i, err)
 			}
-			if a.metadataOnly[rule.kind.resource.GroupResource()] {
-				rule.scope.metadataOf = rule.kind.kind
+			if a.metadataOnly[rule.Kind.Resource.GroupResource()] {
+				rule.scope.metadataOf = rule.Kind.Kind
 			}
 			rules = append(rules, rule)
 		}
@@ -298,7 +259,7 @@ func (a *Applier) relatedTo(ctx context.Context, key types.NamespacedName, paren
 	for _, rule := range state.rules {
 		cache := a.caches.start(rule.scope, a.handler, nil)
 		var namespaceCache *objects
-		if rule.namespaceSelector != nil {
+		if rule.NamespaceSelector != nil {
 			namespaceCache = a.caches.start(namespaces, a.handler, nil)
 			if !namespaceCache.informer.HasSynced() {
 				unsynced = append(unsynced, namespaceCache)
@@ -310,12 +271,12 @@ func (a *Applier) relatedTo(ctx context.Context, key types.NamespacedName, paren
 		if len(unsynced) > 0 {
 			continue // the watches of the other rules start as well
 		}
-		kindKey := rule.kind.key()
+		kindKey := rule.Kind.Key()
 		if related[kindKey] == nil {
 			related[kindKey] = map[string]json.RawMessage{}
 		}
 		for _, o := range rule.selectFrom(cache, namespaceCache) {
-			related.Set(kindKey, contract.ObjectKey(o.GetNamespace(), o.GetName()), o.json())
+			related.Set(kindKey, contract.ObjectKey(o.GetNamespace(), o.GetName()), o.JSON())
 		}
 	}
 	for _, cache := range unsynced {
@@ -324,7 +285,7 @@ func (a *Applier) relatedTo(ctx context.Context, key types.NamespacedName, paren
 		}
 	}
 	if len(unsynced) > 0 {
-		return nil, &notYet{reason: "related " + unsynced[0].synced().Error(), after: 50 * time.Millisecond}
+		return nil, &plan.NotYet{Reason: "related " + unsynced[0].synced().Error(), After: 50 * time.Millisecond}
 	}
 	return related, nil
 }

@@ -8,6 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+
+	"rtj.dev/rtj/metacontroller/applier/plan"
 )
 
 var jobs = schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "jobs"}
@@ -19,17 +21,20 @@ func ruleFor(t *testing.T, selector string, namespace string, names ...string) *
 		t.Fatal(err)
 	}
 	return &relatedRule{
-		kind: kind{resource: jobs, kind: "Job", namespaced: true}, scope: scopeOf(jobs, parsed),
-		selector: parsed, label: narrowest(parsed), namespace: namespace, names: names,
+		Rule: &plan.Rule{
+			Kind:     plan.Kind{Resource: jobs, Kind: "Job", Namespaced: true},
+			Selector: parsed, Namespace: namespace, Names: names,
+		},
+		scope: scopeOf(jobs, parsed), label: narrowest(parsed),
 	}
 }
 
-func job(namespace, name string, set map[string]string) *observed {
+func job(namespace, name string, set map[string]string) *plan.Object {
 	u := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{}}}
 	u.SetNamespace(namespace)
 	u.SetName(name)
 	u.SetLabels(set)
-	return observe(u)
+	return plan.Observe(u)
 }
 
 func TestScopeHoldsWhateverTheSelectorCanMatch(t *testing.T) {
@@ -76,7 +81,7 @@ func TestSubscriptionsWakeThoseWhoAsk(t *testing.T) {
 	s.set(parent("by-name"), []*relatedRule{ruleFor(t, "", "n", "a", "b")})
 	s.set(parent("by-namespace"), []*relatedRule{ruleFor(t, "", "n")})
 	s.set(parent("everything"), []*relatedRule{ruleFor(t, "", "")})
-	names := func(selector string, o *observed) []string {
+	names := func(selector string, o *plan.Object) []string {
 		parsed, _ := labels.Parse(selector)
 		var list []string
 		for _, p := range s.interested(scopeOf(jobs, parsed), o) {
@@ -113,7 +118,7 @@ func TestSubscriptionsWakeThoseWhoAsk(t *testing.T) {
 // Every object that a rule matches has a topic of the rule, or a change of it
 // would go unnoticed.
 func TestTopicsCoverMatches(t *testing.T) {
-	objects := []*observed{
+	objects := []*plan.Object{
 		job("n", "a", map[string]string{"uid": "1", "x": ""}), job("n", "b", map[string]string{"uid": "2"}), job("m", "a", nil),
 	}
 	for _, rule := range []*relatedRule{
@@ -132,9 +137,9 @@ func TestTopicsCoverMatches(t *testing.T) {
 
 // In v1 a parent in a namespace reaches what is in it, and cluster-scoped objects.
 func TestRulesOfV1(t *testing.T) {
-	nodes := kind{resource: schema.GroupVersionResource{Version: "v1", Resource: "nodes"}, kind: "Node"}
+	nodes := plan.Kind{Resource: schema.GroupVersionResource{Version: "v1", Resource: "nodes"}, Kind: "Node"}
 	selecting := ruleFor(t, "", "")
-	selecting.namespaceSelector = labels.Everything()
+	selecting.NamespaceSelector = labels.Everything()
 	for name, c := range map[string]struct {
 		rule      *relatedRule
 		namespace string
@@ -145,11 +150,11 @@ func TestRulesOfV1(t *testing.T) {
 		"names":               {ruleFor(t, "", "", "x"), "n", false},
 		"another":             {ruleFor(t, "", "m"), "m", true},
 		"by namespace labels": {selecting, "", true},
-		"cluster-scoped":      {&relatedRule{kind: nodes, selector: labels.Everything()}, "", false},
+		"cluster-scoped":      {&relatedRule{Rule: &plan.Rule{Kind: nodes, Selector: labels.Everything()}}, "", false},
 	} {
-		err := c.rule.restrictToV1("n")
-		if (err != nil) != c.refused || c.rule.namespace != c.namespace {
-			t.Errorf("%s: %v, namespace %q", name, err, c.rule.namespace)
+		err := c.rule.RestrictToV1("n")
+		if (err != nil) != c.refused || c.rule.Namespace != c.namespace {
+			t.Errorf("%s: %v, namespace %q", name, err, c.rule.Namespace)
 		}
 	}
 }

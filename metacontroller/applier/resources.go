@@ -9,35 +9,19 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 
-	"rtj.dev/rtj/hooks/contract"
+	"rtj.dev/rtj/metacontroller/applier/plan"
 )
-
-// kind is what the API server says about one resource.
-type kind struct {
-	resource   schema.GroupVersionResource
-	kind       string
-	namespaced bool
-	// hasStatus says that status is a subresource.
-	hasStatus bool
-	// metadataOnly says that this applier sees no bodies of the kind.
-	metadataOnly bool
-}
-
-func (k kind) gvk() schema.GroupVersionKind { return k.resource.GroupVersion().WithKind(k.kind) }
-
-// key is the kind as hooks write it.
-func (k kind) key() string { return contract.KindKeyOf(k.gvk()) }
 
 // kinds looks resources up and remembers those that exist.
 type kinds struct {
 	client discovery.ServerResourcesInterface
 
 	mu    sync.Mutex
-	known map[Resource]kind
+	known map[Resource]plan.Kind
 }
 
 // find returns the kind of a resource. It asks the API server at the first use.
-func (k *kinds) find(r Resource) (kind, error) {
+func (k *kinds) find(r Resource) (plan.Kind, error) {
 	k.mu.Lock()
 	found, ok := k.known[r]
 	k.mu.Unlock()
@@ -46,29 +30,29 @@ func (k *kinds) find(r Resource) (kind, error) {
 	}
 	gv, err := schema.ParseGroupVersion(r.APIVersion)
 	if err != nil {
-		return kind{}, err
+		return plan.Kind{}, err
 	}
 	list, err := k.client.ServerResourcesForGroupVersion(r.APIVersion)
 	if err != nil {
-		return kind{}, fmt.Errorf("resources of %s: %w", r.APIVersion, err)
+		return plan.Kind{}, fmt.Errorf("resources of %s: %w", r.APIVersion, err)
 	}
 	for _, resource := range list.APIResources {
 		switch resource.Name {
 		case r.Resource:
-			found.resource = gv.WithResource(r.Resource)
-			found.kind = resource.Kind
-			found.namespaced = resource.Namespaced
+			found.Resource = gv.WithResource(r.Resource)
+			found.Kind = resource.Kind
+			found.Namespaced = resource.Namespaced
 		case r.Resource + "/status":
-			found.hasStatus = true
+			found.HasStatus = true
 		}
 	}
-	if found.kind == "" {
-		return kind{}, fmt.Errorf("the API server has no resource %q in %s%s", r.Resource, r.APIVersion, suggestion(r.Resource, list.APIResources))
+	if found.Kind == "" {
+		return plan.Kind{}, fmt.Errorf("the API server has no resource %q in %s%s", r.Resource, r.APIVersion, suggestion(r.Resource, list.APIResources))
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.known == nil {
-		k.known = map[Resource]kind{}
+		k.known = map[Resource]plan.Kind{}
 	}
 	k.known[r] = found
 	return found, nil

@@ -2,11 +2,11 @@ package applier
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"strings"
 	"sync"
 	"time"
+
+	"rtj.dev/rtj/metacontroller/applier/plan"
 )
 
 // Run watches and syncs until ctx ends, and returns when everything that it
@@ -31,18 +31,17 @@ func (a *Applier) Run(ctx context.Context) error {
 		a.caches.wait()
 	}()
 
-	needed := make([]*objects, 0, 1+len(a.children))
-	for _, kind := range a.children {
-		s := a.childScope(kind)
-		a.childScopes[s] = kind
+	needed := make([]*objects, 0, 1+len(a.plan.Children))
+	for _, kind := range a.plan.Children {
+		a.childScopes[a.childScope(kind)] = kind
 	}
 	a.parents = a.caches.start(a.parentScope(), a.handler, a.indexers(a.parentScope()))
 	needed = append(needed, a.parents)
 	for s, kind := range a.childScopes {
-		kind.cache = a.caches.start(s, a.handler, a.indexers(s))
-		needed = append(needed, kind.cache)
+		a.childCaches[kind] = a.caches.start(s, a.handler, a.indexers(s))
+		needed = append(needed, a.childCaches[kind])
 	}
-	a.logger.Info("waiting for the caches", "parent", a.parent.key(), "children", len(a.children))
+	a.logger.Info("waiting for the caches", "parent", a.plan.Parent.Key(), "children", len(a.plan.Children))
 	if err := a.waitFor(ctx, needed); err != nil {
 		return nil // ctx ended
 	}
@@ -95,53 +94,24 @@ func (a *Applier) sweepCaches(ctx context.Context) {
 }
 
 // discover finds out about the resources that the controller names.
-func (a *Applier) discover() error {
-	name := controllerKind + " " + a.controller.Name
-	parent, err := a.kinds.find(a.controller.Spec.ParentResource.Resource)
-	if err != nil {
-		return fmt.Errorf("%s: spec.parentResource: %w", name, err)
-	}
-	if !parent.hasStatus {
-		return fmt.Errorf("%s: spec.parentResource: %s has no status subresource; without it every status write would look like a change of the parent", name, a.controller.Spec.ParentResource.Resource.Resource)
-	}
-	a.parent = parent
-	a.childrenByKey = map[string]*childKind{}
-	a.childScopes = map[scope]*childKind{}
-	decidesStatus := a.controller.listed(ChildStatusAnnotation)
+func (a *Applier) discover() (err error) {
 	a.metadataOnly = a.controller.listed(MetadataOnlyAnnotation)
-	var faults []error
-	for i, c := range a.controller.Spec.ChildResources {
-		k, err := a.kinds.find(c.Resource)
-		switch {
-		case err != nil:
-			faults = append(faults, fmt.Errorf("%s: spec.childResources[%d]: %w", name, i, err))
-			continue
-		case !k.namespaced && parent.namespaced:
-			faults = append(faults, fmt.Errorf("%s: spec.childResources[%d]: %s are cluster-scoped, and parents in a namespace cannot own them", name, i, c.Resource.Resource))
-			continue
-		case decidesStatus[c.groupResource()] && !k.hasStatus:
-			faults = append(faults, fmt.Errorf("%s: metadata.annotations[%s]: %s has no status subresource", name, ChildStatusAnnotation, c.groupResource()))
-			continue
-		}
-		k.metadataOnly = a.metadataOnly[c.groupResource()]
-		child := &childKind{kind: k, method: c.method(), decidesStatus: decidesStatus[c.groupResource()], rank: i}
-		a.children = append(a.children, child)
-		a.childrenByKey[k.key()] = child
-	}
-	return errors.Join(faults...)
+	a.childScopes, a.childCaches = map[scope]*plan.ChildKind{}, map[*plan.ChildKind]*objects{}
+	a.plan, err = a.controller.Plan(a.kinds.find)
+	return err
 }
 
 // parentScope is what is watched of the parents.
-func (a *Applier) parentScope() scope { return scope{resource: a.parent.resource} }
+func (a *Applier) parentScope() scope { return scope{resource: a.plan.Parent.Resource} }
 
 // childScope is what is watched of a kind of children.
-func (a *Applier) childScope(kind *childKind) scope {
-	s := scope{resource: kind.resource}
-	if kind.metadataOnly {
-		s.metadataOf = kind.kind.kind
+func (a *Applier) childScope(kind *plan.ChildKind) scope {
+	s := scope{resource: kind.Resource}
+	if kind.MetadataOnly {
+		s.metadataOf = kind.Kind.Kind
 	}
-	if a.controller.generatesSelector() {
-		s.labels = uidLabel
+	if a.plan.GeneratesSelector {
+		s.labels = plan.UIDLabel
 	}
 	return s
 }

@@ -2,36 +2,21 @@ package applier
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	"rtj.dev/rtj/hooks/contract"
+	"rtj.dev/rtj/metacontroller/applier/plan"
 )
 
-// round is one sync of one parent.
+// round is one sync of one parent: what is decided, and how it is carried out.
 type round struct {
+	*plan.Round
 	key   types.NamespacedName
 	state *parentState
 	turn  *turn
-
-	parent *observed
-	// finalizing says that the finalize hook decides.
-	finalizing bool
-	// selector tells which objects are children of the parent, and claimed are
-	// those that are.
-	selector labels.Selector
-	claimed  map[childKey]child
-
-	// What the hook answered. finalized lets the parent go.
-	desired   []*desiredChild
-	status    map[string]any
-	finalized bool
 }
 
 // sync does one round for one parent: observe, ask the hook, make it so. It
@@ -42,10 +27,10 @@ func (a *Applier) sync(ctx context.Context, key types.NamespacedName, state *par
 	if r == nil {
 		return nil, false
 	}
-	if wait := state.outstanding(time.Now()); wait > 0 {
-		return []error{&notYet{reason: "the caches do not show the last writes yet", after: wait}}, false
+	if wait := state.Outstanding(time.Now(), views{a}); wait > 0 {
+		return []error{&plan.NotYet{Reason: "the caches do not show the last writes yet", After: wait}}, false
 	}
-	for _, step := range []func(context.Context, *round) error{a.keepFinalizer, a.observeChildren, a.decide} {
+	for _, step := range []func(context.Context, *round) error{a.keepFinalizer, a.claim, a.decide} {
 		if err := step(ctx, r); err != nil {
 			return []error{err}, false
 		}
@@ -60,45 +45,29 @@ func (a *Applier) begin(key types.NamespacedName, state *parentState) *round {
 		a.forget(key)
 		return nil
 	}
-	if state.uid != parent.GetUID() {
-		state.forUID(parent.GetUID())
+	if state.For(parent.GetUID()) {
+		state.rules, state.rulesFor = nil, question{}
 		a.subscriptions.set(key, nil)
 	}
-	selected := a.selector.Matches(labels.Set(parent.GetLabels()))
-	if !selected && !slices.Contains(parent.GetFinalizers(), a.controller.Finalizer()) {
+	if !a.plan.Concerns(parent) {
 		a.forget(key)
 		return nil
 	}
-	hooks := a.controller.Spec.Hooks
-	finalizing := hooks.Finalize != nil && (terminating(parent) || !selected)
-	if !finalizing && hooks.Sync == nil {
+	r := a.plan.Begin(parent, state.Memory)
+	if r == nil {
 		return nil
 	}
-	return &round{key: key, state: state, turn: newTurn(a.limits.TurnWrites), parent: parent, finalizing: finalizing}
+	return &round{Round: r, key: key, state: state, turn: newTurn(a.limits.TurnWrites)}
 }
 
-// keepFinalizer adds our finalizer before anything else is done for a parent, and
-// removes it where there is no finalize hook any more.
-func (a *Applier) keepFinalizer(ctx context.Context, r *round) (err error) {
-	if r.finalizing {
-		return nil
-	}
-	r.parent, err = a.setFinalizer(ctx, r.parent, r.state, a.controller.Spec.Hooks.Finalize != nil)
-	return err
-}
-
-func (a *Applier) observeChildren(ctx context.Context, r *round) (err error) {
-	if r.selector, err = a.selectorOf(r.parent); err != nil {
-		return err
-	}
-	r.claimed, err = a.claim(ctx, r.parent, r.selector, r.state)
-	return err
+func (a *Applier) keepFinalizer(ctx context.Context, r *round) error {
+	return a.do(ctx, r, r.KeepFinalizer())
 }
 
 // decide asks the hook and checks its answer. One that cannot be accepted is
 // refused as a whole, before anything is written.
 func (a *Applier) decide(ctx context.Context, r *round) error {
-	related, err := a.relatedTo(ctx, r.key, r.parent, r.state)
+	related, err := a.relatedTo(ctx, r.key, r.Parent, r.state)
 	if err != nil {
 		return err
 	}
@@ -109,80 +78,36 @@ func (a *Applier) decide(ctx context.Context, r *round) error {
 	if err := a.limits.check(response); err != nil {
 		return a.refused(r, err)
 	}
-	if r.desired, err = a.desiredChildren(r.parent, r.selector, response); err != nil {
+	answer, err := plan.AnswerOf(response, r.Parent.GetNamespace())
+	if err != nil {
 		return a.refused(r, err)
 	}
-	if r.status, err = desiredStatus(r.parent, response); err != nil {
+	if err := r.Decide(answer, time.Now()); err != nil {
 		return a.refused(r, err)
 	}
-	r.finalized = r.finalizing && response.Finalized
-	r.state.resyncAfter(response.ResyncAfterSeconds)
 	return nil
 }
 
 // act makes it so: children, then the parent's finalizer and status.
 func (a *Applier) act(ctx context.Context, r *round) (faults []error, unfinished bool) {
-	managed := (r.finalizing || !terminating(r.parent)) && !heldByGarbageCollector(r.parent)
-	if managed {
-		r.state.prune(r.existing())
+	if r.Manages() {
 		faults = a.manage(ctx, r)
 		unfinished = r.turn.putOff
 	}
-	// The parent stays until what was to be removed is seen to be gone. The
-	// deletions bring events.
-	if r.finalized && len(faults) == 0 && !unfinished && !(managed && r.unwanted() > 0) {
-		parent, err := a.setFinalizer(ctx, r.parent, r.state, false)
-		if err != nil {
-			return []error{err}, false
-		}
-		if terminating(parent) && len(parent.GetFinalizers()) == 0 {
-			return nil, false
-		}
-		r.parent = parent
+	if err := a.do(ctx, r, r.LetGo(len(faults) == 0 && !unfinished)); err != nil {
+		return []error{err}, false
 	}
-	if err := a.writeStatus(ctx, r.parent, r.state, r.status); err != nil {
+	if err := a.do(ctx, r, r.Status()); err != nil {
 		faults = append(faults, err)
 	}
 	return faults, unfinished
 }
 
-// existing are the uids of the parent and of the children that are observed.
-func (r *round) existing() map[types.UID]bool {
-	exist := map[types.UID]bool{r.parent.GetUID(): true}
-	for _, c := range r.claimed {
-		exist[c.GetUID()] = true
-	}
-	return exist
-}
-
-// unwanted counts the children that are observed and not desired.
-func (r *round) unwanted() int {
-	n := len(r.claimed)
-	for _, d := range r.desired {
-		if _, ok := r.claimed[d.key()]; ok {
-			n--
-		}
-	}
-	return n
-}
-
 // ask calls the sync or the finalize hook.
 func (a *Applier) ask(ctx context.Context, r *round, related contract.ObjectMap) (*contract.SyncResponse, error) {
-	request := &contract.SyncRequest{
-		Controller: a.controllerJSON,
-		Parent:     r.parent.json(),
-		Children:   contract.ObjectMap{},
-		Related:    related,
-		Finalizing: r.finalizing,
-	}
-	for _, kind := range a.children {
-		request.Children[kind.key()] = map[string]json.RawMessage{}
-	}
-	for key, c := range r.claimed {
-		request.Children.Set(key.kind, key.object, c.json())
-	}
-	name, hook, f := nameOfHook(r.finalizing), a.controller.Spec.Hooks.Sync, a.hooks.Sync
-	if r.finalizing {
+	request := r.Request(a.controllerJSON, related)
+	name, hook, f := nameOfHook(r.Finalizing), a.controller.Spec.Hooks.Sync, a.hooks.Sync
+	if r.Finalizing {
 		hook, f = a.controller.Spec.Hooks.Finalize, a.hooks.Finalize
 	}
 	started := time.Now()
@@ -200,11 +125,27 @@ func nameOfHook(finalizing bool) string {
 
 // refused counts an answer of which nothing is applied as a failure of the hook.
 func (a *Applier) refused(r *round, err error) error {
-	a.metrics.hookFailed(nameOfHook(r.finalizing), CauseAnswer)
+	a.metrics.hookFailed(nameOfHook(r.Finalizing), CauseAnswer)
 	parent := contract.ObjectKey(r.key.Namespace, r.key.Name)
-	return &Failure{CauseAnswer, fmt.Errorf("response refused: %s %s: %w", a.parent.key(), parent, err)}
+	return &Failure{CauseAnswer, fmt.Errorf("response refused: %s %s: %w", a.plan.Parent.Key(), parent, err)}
 }
 
-func fromUnstructured(from map[string]any, into any) error {
-	return runtime.DefaultUnstructuredConverter.FromUnstructured(from, into)
+// views are what the caches show.
+type views struct{ *Applier }
+
+func (v views) of(kind *plan.ChildKind) *objects {
+	if kind == nil {
+		return v.parents
+	}
+	return v.childCaches[kind]
+}
+
+// Get implements [plan.View].
+func (v views) Get(kind *plan.ChildKind, namespace, name string) *plan.Object {
+	return v.of(kind).get(namespace, name)
+}
+
+// Revision implements [plan.View].
+func (v views) Revision(kind *plan.ChildKind) string {
+	return v.of(kind).indexer.LastStoreSyncResourceVersion()
 }

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"runtime/debug"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"rtj.dev/rtj/metacontroller/applier/plan"
 )
 
 func (a *Applier) work(ctx context.Context) {
@@ -42,7 +45,7 @@ func (a *Applier) enqueueAll() {
 	}
 }
 
-func (a *Applier) enqueue(parent *observed) { a.Enqueue(parent.GetNamespace(), parent.GetName()) }
+func (a *Applier) enqueue(parent *plan.Object) { a.Enqueue(parent.GetNamespace(), parent.GetName()) }
 
 // changePause bounds how often all parents are synced because the hooks have
 // changed: while old and new ones answer in turn they seem to change all the time.
@@ -74,61 +77,54 @@ func (a *Applier) process(ctx context.Context, key types.NamespacedName) {
 		return
 	}
 	state := a.state(key)
-	if wait := time.Until(state.notBefore); wait > 0 {
+	if wait := time.Until(state.NotBefore); wait > 0 {
 		a.alarms.set(key, wait)
 		return
 	}
-	if state.quarantined() {
+	if state.Quarantined() {
 		select {
 		case a.quarantine <- struct{}{}:
 			defer func() { <-a.quarantine }()
 		default:
-			a.alarms.set(key, spread(failurePause))
+			a.alarms.set(key, spread(plan.FailurePause))
 			return
 		}
 	}
 	started := time.Now()
 	a.alarms.cancel(key) // whatever it was set for is looked at now
-	if !started.Before(state.resyncAt) {
-		state.resyncAt = time.Time{}
-	}
+	state.Start(started)
 	faults, unfinished := a.syncRecovering(ctx, key, state)
 	if ctx.Err() != nil {
 		return
 	}
-	if !state.resyncAt.IsZero() {
-		defer func() { a.alarms.set(key, time.Until(state.resyncAt)) }()
+	if !state.ResyncAt.IsZero() {
+		defer func() { a.alarms.set(key, time.Until(state.ResyncAt)) }()
 	}
 	logger := a.logger.With("namespace", key.Namespace, "name", key.Name)
-	var wait *notYet
-	switch {
-	case unfinished:
+	again := state.After(faults, unfinished, started, time.Now(), spread)
+	a.metrics.synced(string(again.Result), started)
+	if again.AtOnce {
 		a.queue.Add(key)
-		a.metrics.synced("unfinished", started)
-		logger.Debug("the rest is written in the next turn", "error", errors.Join(faults...))
-	case len(faults) == 0:
-		state.failures = 0
-		a.metrics.synced("success", started)
-	case errors.As(faults[0], &wait):
-		a.alarms.set(key, wait.after)
-		a.metrics.synced("not-yet", started)
-		logger.Debug("sync put off", "reason", wait.reason, "retryIn", wait.after)
-	case onlyLostRaces(faults):
-		delay := spread(conflictRetry)
-		a.alarms.set(key, delay)
-		a.metrics.synced("lost-race", started)
-		logger.Debug("sync lost a race", "error", errors.Join(faults...), "retryIn", delay)
-	default:
-		err := errors.Join(faults...)
-		state.failures++
-		state.slow = time.Since(started) > slowFailure
-		delay, pause := delayAfter(err, state.failures)
-		state.notBefore = time.Now().Add(pause)
-		a.alarms.set(key, delay)
-		a.metrics.synced("error", started)
-		a.reportFailure(key, faults)
-		logger.Warn("sync failed", "error", err, "failures", state.failures, "retryIn", delay.Round(time.Millisecond))
+	} else if again.After > 0 {
+		a.alarms.set(key, again.After)
 	}
+	err := errors.Join(faults...)
+	switch again.Result {
+	case plan.Unfinished:
+		logger.Debug("the rest is written in the next turn", "error", err)
+	case plan.Late:
+		logger.Debug("sync put off", "reason", err, "retryIn", again.After)
+	case plan.Lost:
+		logger.Debug("sync lost a race", "error", err, "retryIn", again.After)
+	case plan.Failed:
+		a.reportFailure(key, faults)
+		logger.Warn("sync failed", "error", err, "failures", state.Failures, "retryIn", again.After.Round(time.Millisecond))
+	}
+}
+
+// spread makes a delay up to a fifth longer: see [plan.Spread].
+func spread(delay time.Duration) time.Duration {
+	return delay + time.Duration(rand.Float64()*float64(delay)/5)
 }
 
 // syncRecovering turns a panic into a failure of this parent.

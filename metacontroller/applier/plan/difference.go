@@ -1,6 +1,11 @@
-package applier
+package plan
 
-import "math"
+import (
+	"maps"
+	"math"
+	"reflect"
+	"slices"
+)
 
 // difference is what separates an observed object from the desired one.
 type difference struct {
@@ -26,7 +31,25 @@ func (d difference) fingerprint() fingerprint {
 // complete, what desired lacks is removed; else it is left alone. Null and absent
 // are the same, as they are to the API server. A list counts as one value.
 func compare(was, desired map[string]any, complete bool) difference {
-	d := difference{map[string]any{}, map[string]any{}}
+	d := inside(was, desired, complete)
+	if d.patch == nil {
+		return difference{map[string]any{}, map[string]any{}}
+	}
+	return d
+}
+
+// inside is compare, but for maps that are nil where there is no difference.
+func inside(was, desired map[string]any, complete bool) difference {
+	d := difference{}
+	if sameMap(was, desired) {
+		return d
+	}
+	change := func(key string, patch, have any) {
+		if d.patch == nil {
+			d = difference{map[string]any{}, map[string]any{}}
+		}
+		d.patch[key], d.was[key] = patch, have
+	}
 	for key, want := range desired {
 		if want == nil {
 			continue
@@ -35,23 +58,20 @@ func compare(was, desired map[string]any, complete bool) difference {
 		haveMap, ok1 := have.(map[string]any)
 		wantMap, ok2 := want.(map[string]any)
 		if ok1 && ok2 {
-			if inner := compare(haveMap, wantMap, complete); !inner.empty() {
-				d.patch[key] = inner.patch
-				d.was[key] = inner.was
+			if inner := inside(haveMap, wantMap, complete); !inner.empty() {
+				change(key, inner.patch, inner.was)
 			}
 			continue
 		}
 		if exists && equal(have, want) {
 			continue
 		}
-		d.patch[key] = withoutNulls(want)
-		d.was[key] = have
+		change(key, withoutNulls(want), have)
 	}
 	if complete {
 		for key, have := range was {
 			if have != nil && desired[key] == nil {
-				d.patch[key] = nil
-				d.was[key] = have
+				change(key, nil, have)
 			}
 		}
 	}
@@ -66,6 +86,9 @@ func equal(a, b any) bool {
 		b, ok := b.(map[string]any)
 		if !ok {
 			return false
+		}
+		if sameMap(a, b) {
+			return true
 		}
 		for key, value := range a {
 			if value == nil {
@@ -89,6 +112,9 @@ func equal(a, b any) bool {
 		b, ok := b.([]any)
 		if !ok || len(a) != len(b) {
 			return false
+		}
+		if len(a) > 0 && &a[0] == &b[0] {
+			return true
 		}
 		for i := range a {
 			if !equal(a[i], b[i]) {
@@ -115,6 +141,12 @@ func equal(a, b any) bool {
 	default:
 		return a == b
 	}
+}
+
+// sameMap tells whether two maps are one and the same, so that there is no need to
+// look into them.
+func sameMap(a, b map[string]any) bool {
+	return a != nil && b != nil && reflect.ValueOf(a).Pointer() == reflect.ValueOf(b).Pointer()
 }
 
 func sameNumber(i int64, f float64) bool {
@@ -146,8 +178,38 @@ func withoutNulls(value any) any {
 
 // compareChild compares a child with what the hook returned, in the parts that a
 // hook decides: all but status, and of the metadata labels and annotations.
-func compareChild(o *observed, desired map[string]any, complete bool) difference {
+func compareChild(o *Object, desired map[string]any, complete bool) difference {
 	return compare(decidable(o.Object), decidable(desired), complete)
+}
+
+func compareStatus(parent *Object, status map[string]any) difference {
+	was, _ := parent.Object["status"].(map[string]any)
+	return compare(map[string]any{"status": orEmpty(was)}, map[string]any{"status": status}, true)
+}
+
+func compareChildStatus(o *Object, d *Desired) difference {
+	was, _ := o.Object["status"].(map[string]any)
+	return compare(orEmpty(was), d.Status, false)
+}
+
+func orEmpty(m map[string]any) map[string]any {
+	if m == nil {
+		return map[string]any{}
+	}
+	return m
+}
+
+// paths names the leaves of a patch, for messages.
+func paths(patch map[string]any, prefix string) []string {
+	var list []string
+	for _, key := range slices.Sorted(maps.Keys(patch)) {
+		if inner, ok := patch[key].(map[string]any); ok && len(inner) > 0 {
+			list = append(list, paths(inner, prefix+key+".")...)
+		} else {
+			list = append(list, prefix+key)
+		}
+	}
+	return list
 }
 
 func decidable(object map[string]any) map[string]any {

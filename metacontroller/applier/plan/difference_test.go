@@ -1,4 +1,4 @@
-package applier
+package plan
 
 import (
 	"encoding/json"
@@ -86,7 +86,7 @@ func FuzzPatchMakesDesired(f *testing.F) {
 }
 
 func TestChildIsComparedInWhatAHookDecides(t *testing.T) {
-	o := observe(&unstructured.Unstructured{Object: parse(t, `{"apiVersion":"v1","kind":"X","metadata":{"name":"a","uid":"u","resourceVersion":"5",
+	o := Observe(&unstructured.Unstructured{Object: parse(t, `{"apiVersion":"v1","kind":"X","metadata":{"name":"a","uid":"u","resourceVersion":"5",
 		"labels":{"l":"1"},"annotations":{"foreign":"1","kubectl.kubernetes.io/last-applied-configuration":"{}"},
 		"finalizers":["f"],"ownerReferences":[{"uid":"p"}],"managedFields":[{}]},"spec":{"a":1},"status":{"s":1}}`)})
 	same := parse(t, `{"apiVersion":"v1","kind":"X","metadata":{"name":"a","labels":{"l":"1"},"annotations":{"foreign":"1"}},"spec":{"a":1}}`)
@@ -105,7 +105,7 @@ func TestChildIsComparedInWhatAHookDecides(t *testing.T) {
 
 func TestFingerprintTellsDriftFromWhatIsUnreachable(t *testing.T) {
 	desired := map[string]any{"cpu": "1000m"}
-	state := newRecords()
+	state := NewMemory()
 	known := compare(map[string]any{"cpu": "1"}, desired, true)
 	if news := state.remember("u", known); !news {
 		t.Error("the first difference is no news")

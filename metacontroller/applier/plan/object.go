@@ -1,4 +1,4 @@
-package applier
+package plan
 
 import (
 	"encoding/json"
@@ -7,8 +7,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/tools/cache"
 )
 
 // Annotations that hold a second copy of an object. They are of use only to the
@@ -18,19 +16,20 @@ var lastApplied = []string{
 	"metacontroller.k8s.io/last-applied-configuration",
 }
 
-// observed is one version of an object as the caches hold it. It is shared and
-// must not be modified.
-type observed struct {
+// Object is one version of an object as it was observed. It is shared and must
+// not be modified.
+type Object struct {
 	*unstructured.Unstructured
-	// size is about how many bytes of memory the object takes.
-	size int
+	// Size is about how many bytes of memory the object takes; 0: not known.
+	Size int
+
 	once sync.Once
 	raw  json.RawMessage
 }
 
-// observe takes over an object that came from the API server. What no decision
+// Observe takes over an object that came from the API server. What no decision
 // reads and no write sends is dropped, so that it costs no memory.
-func observe(object *unstructured.Unstructured) *observed {
+func Observe(object *unstructured.Unstructured) *Object {
 	if metadata, ok := object.Object["metadata"].(map[string]any); ok {
 		delete(metadata, "managedFields")
 		if annotations, ok := metadata["annotations"].(map[string]any); ok {
@@ -42,11 +41,17 @@ func observe(object *unstructured.Unstructured) *observed {
 			}
 		}
 	}
-	return &observed{Unstructured: object, size: sizeOf(object.Object)}
+	return &Object{Unstructured: object, Size: sizeOf(object.Object)}
 }
 
-// withoutBody returns what is left of an object of which only metadata is wanted.
-func withoutBody(object *unstructured.Unstructured) *unstructured.Unstructured {
+// Shared is [Observe] for a body that holds nothing to be dropped and is not to
+// be modified.
+func Shared(body map[string]any) *Object {
+	return &Object{Unstructured: &unstructured.Unstructured{Object: body}}
+}
+
+// WithoutBody returns what is left of an object of which only metadata is wanted.
+func WithoutBody(object *unstructured.Unstructured) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": object.Object["apiVersion"], "kind": object.Object["kind"], "metadata": object.Object["metadata"],
 	}}
@@ -75,9 +80,9 @@ func sizeOf(value any) int {
 	}
 }
 
-// json returns the object as hooks get it. It is made once for each version of
+// JSON returns the object as hooks get it. It is made once for each version of
 // an object, however many parents are shown it.
-func (o *observed) json() json.RawMessage {
+func (o *Object) JSON() json.RawMessage {
 	o.once.Do(func() {
 		raw, err := json.Marshal(o.Object)
 		if err != nil {
@@ -89,27 +94,8 @@ func (o *observed) json() json.RawMessage {
 	return o.raw
 }
 
-// transform makes the caches hold observed objects.
-func (s scope) transform(object any) (any, error) {
-	switch o := object.(type) {
-	case *unstructured.Unstructured:
-		return observe(o), nil
-	case *metav1.PartialObjectMetadata:
-		metadata, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&o.ObjectMeta)
-		if err != nil {
-			return nil, err
-		}
-		return observe(&unstructured.Unstructured{Object: map[string]any{
-			"apiVersion": s.resource.GroupVersion().String(), "kind": s.metadataOf, "metadata": metadata,
-		}}), nil
-	case *observed, cache.DeletedFinalStateUnknown:
-		return o, nil
-	default:
-		return nil, fmt.Errorf("unexpected %T from the API server", object)
-	}
-}
+// ControllerOf returns the owner that controls an object, or nil.
+func ControllerOf(o *Object) *metav1.OwnerReference { return metav1.GetControllerOfNoCopy(o) }
 
-// controllerOf returns the owner that controls an object, or nil.
-func controllerOf(o *observed) *metav1.OwnerReference { return metav1.GetControllerOfNoCopy(o) }
-
-func terminating(o *observed) bool { return o.GetDeletionTimestamp() != nil }
+// Terminating tells whether an object is being deleted.
+func Terminating(o *Object) bool { return o.GetDeletionTimestamp() != nil }
