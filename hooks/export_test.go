@@ -3,6 +3,7 @@ package hooks
 import (
 	"rtj.dev/rtj/compose/checkpoint"
 	"rtj.dev/rtj/hooks/contract"
+	"rtj.dev/rtj/hooks/edge"
 )
 
 // Decode is decode, for tests that need cases which themselves need this package.
@@ -14,5 +15,5 @@ func (h *Hooks) Known(r *contract.SyncRequest) *checkpoint.Snapshot {
 	if err != nil {
 		return nil
 	}
-	return h.memories.of(o.Parent, h.now()).snapshotOf(placeOf(o.Parent))
+	return h.memories.of(o.Parent, h.now()).SnapshotOf(edge.PlaceOf(o.Parent))
 }

@@ -10,6 +10,7 @@ import (
 	"rtj.dev/rtj/api/v1beta1"
 	"rtj.dev/rtj/compose"
 	"rtj.dev/rtj/hooks/contract"
+	"rtj.dev/rtj/hooks/edge"
 )
 
 // Options of [New].
@@ -74,7 +75,7 @@ func New(options Options) *Hooks {
 		h.logger = slog.New(slog.DiscardHandler)
 	}
 	if h.options.InlineRead == 0 {
-		h.options.InlineRead = 2 * time.Second
+		h.options.InlineRead = edge.InlineRead
 	}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	return h
@@ -163,9 +164,6 @@ func (h *Hooks) Patch(a *Answer) {
 	}
 }
 
-// readings is how often one sync may read the store before it answers.
-const readings = 2
-
 // Answer decides about a job and writes nothing. Where the decision wants a
 // reading of the store, it reads and decides again.
 //
@@ -178,11 +176,7 @@ func (h *Hooks) Answer(ctx context.Context, request *contract.SyncRequest, final
 	}
 	m := h.memories.of(o.Parent, h.now())
 
-	d := h.decide(ctx, m, o, finalizing)
-	resync := soonest(d.ResyncAfter, m.readingAgain(placeOf(o.Parent), d.Catalog, o.Now), m.launchAgain(o.Now))
-	if again := m.patchesAgain(len(d.Patches) > 0, o.Now); !h.tells() {
-		resync = soonest(resync, again)
-	}
+	d, resync := h.decide(ctx, m, o, finalizing)
 	response, err := Respond(d, resync)
 	if err != nil {
 		return nil, err
@@ -206,9 +200,11 @@ func (h *Hooks) Preview(request *contract.SyncRequest, finalizing bool) (*Answer
 	}
 	o.Now = h.now()
 	if m := h.memories.known(o.Parent); m != nil {
-		o.Catalog = m.snapshotOf(placeOf(o.Parent))
+		m.mu.Lock()
+		o.Catalog = m.SnapshotOf(edge.PlaceOf(o.Parent))
+		m.mu.Unlock()
 	}
-	d := decide(o, finalizing)
+	d := edge.Decide(o, finalizing)
 	response, err := Respond(d, d.ResyncAfter)
 	if err != nil {
 		return nil, err
@@ -231,42 +227,40 @@ func (h *Hooks) observe(request *contract.SyncRequest, finalizing bool) (*compos
 	return o, nil
 }
 
-// decide decides, and decides again when the decision itself made something more
-// known: a reading of the store, or why a JobSet is refused.
-func (h *Hooks) decide(ctx context.Context, m *memory, o *compose.Observation, finalizing bool) *compose.Decision {
-	run := placeOf(o.Parent)
-	// One sync decides at one instant: a reading that it made begins after an end
-	// that it saw, and so shows all that was committed before.
-	o.Now = h.now()
-	observe := func() *compose.Decision {
-		o.Catalog = m.snapshotOf(run)
-		o.Launch = m.probe()
-		d := decide(o, finalizing)
-		m.becomesDue(d.Catalog.Recheck, o.Now)
-		return d
-	}
-	d := observe()
-	for range readings {
-		if !h.read(ctx, m, o.Parent, d.Catalog) {
-			break
+// decide decides, waits for what the decision makes necessary, and decides again.
+// It returns the decision and when to answer again.
+func (h *Hooks) decide(ctx context.Context, m *memory, o *compose.Observation, finalizing bool) (*compose.Decision, time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	a := m.Begin(o, edge.Asked{Finalizing: finalizing, Launches: h.options.Launcher != nil, Told: h.tells()}, h.now())
+	for {
+		need := a.Next(&m.Memory, h.now())
+		switch {
+		case need.Reading != nil:
+			m.unlocked(func() { h.read(ctx, m, need.Reading) })
+			a.Waited(&m.Memory)
+		case need.Launch != nil:
+			var probe *compose.LaunchProbe
+			m.unlocked(func() { probe = h.tryLaunch(ctx, o.Parent, need.Launch) })
+			a.Tried(&m.Memory, probe)
+		default:
+			return a.Decision, a.ResyncAfter(&m.Memory)
 		}
-		d = observe()
 	}
-	if o.Catalog != nil && m.mustWait(run, d.Catalog, o.Now) {
-		// As if the store had not been read, until the check is made.
-		unchecked := *o.Catalog
-		unchecked.ListedAt = time.Time{}
-		o.Catalog = &unchecked
-		d = decide(o, finalizing)
-		// The check may end before this answer is given, and is then no reason any
-		// more to look again, although nothing was decided upon it.
-		d.ResyncAfter = soonest(d.ResyncAfter, lookAgain)
-		return d
-	}
-	if h.tryLaunch(ctx, m, o.Parent, d.Launch, o.Now) {
-		d = observe()
-	}
-	return d
+}
+
+// unlocked does something that takes time; the memory may be another afterwards.
+func (m *memory) unlocked(f func()) {
+	m.mu.Unlock()
+	defer m.mu.Lock()
+	f()
+}
+
+// tells reports whether somebody is told of news, such as that a patch failed.
+func (h *Hooks) tells() bool {
+	h.wakeMu.RLock()
+	defer h.wakeMu.RUnlock()
+	return h.wake != nil
 }
 
 func hookName(finalizing bool) string {
@@ -283,15 +277,4 @@ func wrongHook(finalizing bool) error {
 		return &contract.Error{Field: "finalizing", Reason: "is false, but this is the finalize hook; a runner sends true to it"}
 	}
 	return &contract.Error{Field: "finalizing", Reason: "is true, but this is the sync hook; set spec.hooks.finalize of the CompositeController to the finalize hook"}
-}
-
-// soonest returns the smallest of the delays that are not 0.
-func soonest(delays ...time.Duration) time.Duration {
-	var least time.Duration
-	for _, d := range delays {
-		if d > 0 && (least == 0 || d < least) {
-			least = d
-		}
-	}
-	return least
 }

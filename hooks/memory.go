@@ -8,43 +8,22 @@ import (
 
 	"rtj.dev/rtj/api/v1beta1"
 	"rtj.dev/rtj/compose"
-	"rtj.dev/rtj/compose/checkpoint"
+	"rtj.dev/rtj/hooks/edge"
 )
 
 // memory is what is remembered of one job between two syncs.
 type memory struct {
-	mu sync.Mutex
-	// lastUse is when the job was synced last.
+	// lastUse is when the job was synced last; memories guards it.
 	lastUse time.Time
 
-	// The newest reading of the store: of which run, and what it found.
-	place    place
-	snapshot *checkpoint.Snapshot
-	// due are the checkpoints that the next launch would restore, and dueSince when
-	// that became so: checks from before do not count for it.
-	due      []string
-	dueSince time.Time
-	// reading goes on if it is not nil; waiting: an answer waits for it.
-	reading *reading
-	waiting bool
-
-	launch launch
-
-	// patchesSince is when patches were wanted first, and in every answer since;
-	// zero: none are.
-	patchesSince time.Time
-
+	mu sync.Mutex
+	edge.Memory
 	// said are the rules of the decision that was logged last.
 	said []compose.Match
 }
 
-const (
-	// memoryLasts is how long a job that is not synced is remembered: longer than
-	// runners take between two syncs of a job in which nothing happens.
-	memoryLasts = 2 * time.Hour
-	// sweepEvery is how often forgotten jobs are looked for.
-	sweepEvery = 10 * time.Minute
-)
+// sweepEvery is how often forgotten jobs are looked for.
+const sweepEvery = 10 * time.Minute
 
 // memories are those of all jobs, by UID.
 type memories struct {
@@ -68,9 +47,7 @@ func (ms *memories) of(parent *v1beta1.ResumableTrainingJob, now time.Time) *mem
 		m = &memory{}
 		ms.byUID[parent.UID] = m
 	}
-	m.mu.Lock()
 	m.lastUse = now
-	m.mu.Unlock()
 	return m
 }
 
@@ -84,10 +61,7 @@ func (ms *memories) known(parent *v1beta1.ResumableTrainingJob) *memory {
 func (ms *memories) sweep(now time.Time) {
 	ms.swept = now
 	for uid, m := range ms.byUID {
-		m.mu.Lock()
-		old := now.Sub(m.lastUse) > memoryLasts
-		m.mu.Unlock()
-		if old {
+		if now.Sub(m.lastUse) > edge.Lasts {
 			delete(ms.byUID, uid)
 		}
 	}

@@ -4,9 +4,9 @@ import (
 	"context"
 	"time"
 
-	"rtj.dev/rtj/compose"
 	"rtj.dev/rtj/hooks/catalog"
 	"rtj.dev/rtj/hooks/contract"
+	"rtj.dev/rtj/hooks/edge"
 )
 
 // Moment is when and with what [Offline] decides.
@@ -35,18 +35,11 @@ func Offline(ctx context.Context, request *contract.SyncRequest, finalizing bool
 		o.Observer = end.ObservedBy
 	}
 	o.PodIntegration = at.PodIntegration
-	o.Catalog = at.Store.Read(ctx, placeOf(o.Parent).run(nil), catalog.Ask{Include: include(o.Parent)})
-	d := decide(o, finalizing)
+	o.Catalog = at.Store.Read(ctx, edge.PlaceOf(o.Parent).Run(nil), catalog.Ask{Include: edge.Include(o.Parent)})
+	d := edge.Decide(o, finalizing)
 	response, err := Respond(d, d.ResyncAfter)
 	if err != nil {
 		return nil, err
 	}
 	return &Answer{Observation: o, Decision: d, Response: response}, nil
-}
-
-func decide(o *compose.Observation, finalizing bool) *compose.Decision {
-	if finalizing {
-		return compose.Finalize(o)
-	}
-	return compose.Sync(o)
 }
