@@ -14,7 +14,8 @@ type Server struct {
 	revision int64
 	uids     int64
 	kinds    map[string]*history
-	admit    map[string][]func(old, new *Object) error
+	admit    map[string][]func(s *Server, old, new *Object) error
+	defaults map[string][]func(body map[string]any) map[string]any
 	// Trace, if set, is told of every write that changed something, after it was done.
 	Trace func(Write)
 }
@@ -47,13 +48,17 @@ func (h *history) now() []*Object {
 
 // New returns an empty server.
 func New(now func() time.Time) *Server {
-	return &Server{now: now, kinds: map[string]*history{}, admit: map[string][]func(old, new *Object) error{}}
+	return &Server{
+		now: now, kinds: map[string]*history{},
+		admit:    map[string][]func(s *Server, old, new *Object) error{},
+		defaults: map[string][]func(body map[string]any) map[string]any{},
+	}
 }
 
 // Clone returns a server with the same objects, views and validators, by another
 // clock. It is traced by nobody.
 func (s *Server) Clone(now func() time.Time) *Server {
-	c := &Server{now: now, revision: s.revision, uids: s.uids, kinds: make(map[string]*history, len(s.kinds)), admit: maps.Clone(s.admit)}
+	c := &Server{now: now, revision: s.revision, uids: s.uids, kinds: make(map[string]*history, len(s.kinds)), admit: maps.Clone(s.admit), defaults: maps.Clone(s.defaults)}
 	for kind, h := range s.kinds {
 		// Appending to either copies.
 		c.kinds[kind] = &history{states: slices.Clip(h.states)}
@@ -85,7 +90,19 @@ func (s *Server) Kinds() []string { return slices.Sorted(maps.Keys(s.kinds)) }
 // Admit adds a validator of a kind: old is nil at a creation, new at a deletion. Its
 // error refuses the write; it should be one of the API's.
 func (s *Server) Admit(kind string, f func(old, new *Object) error) {
+	s.AdmitBy(kind, func(_ *Server, old, new *Object) error { return f(old, new) })
+}
+
+// AdmitBy adds a validator of a kind that looks at other objects: those of the server
+// that validates, which may be a clone.
+func (s *Server) AdmitBy(kind string, f func(s *Server, old, new *Object) error) {
 	s.admit[kind] = append(slices.Clip(s.admit[kind]), f)
+}
+
+// Default adds what sets the defaults of a kind at its creation. It returns the body
+// with them, and changes nothing of the one that it gets.
+func (s *Server) Default(kind string, f func(body map[string]any) map[string]any) {
+	s.defaults[kind] = append(slices.Clip(s.defaults[kind]), f)
 }
 
 // Get returns an object; nil when there is none.

@@ -45,6 +45,9 @@ func (s *Server) Create(by string, body map[string]any) (*Object, error) {
 	for _, key := range []string{"deletionTimestamp", "deletionGracePeriodSeconds", "managedFields", "selfLink"} {
 		delete(meta, key)
 	}
+	for _, f := range s.defaults[kind] {
+		body = f(body)
+	}
 	meta["uid"] = "uid-" + strconv.FormatInt(s.uids+1, 10)
 	meta["creationTimestamp"] = s.Timestamp()
 	meta["generation"] = int64(1)
@@ -61,7 +64,7 @@ func (s *Server) Create(by string, body map[string]any) (*Object, error) {
 
 func (s *Server) check(kind string, old, next *Object) error {
 	for _, f := range s.admit[kind] {
-		if err := f(old, next); err != nil {
+		if err := f(s, old, next); err != nil {
 			return err
 		}
 	}
@@ -147,7 +150,8 @@ func (s *Server) replace(by string, old *Object, body map[string]any, subresourc
 				return nil, apierrors.NewForbidden(resource(o.Kind), o.Name, errors.New("metadata.finalizers: no new finalizers can be added if the object is being deleted"))
 			}
 		}
-		if len(o.Finalizers()) == 0 && len(old.Finalizers()) > 0 {
+		// A pod stays for its grace period all the same.
+		if len(o.Finalizers()) == 0 && len(old.Finalizers()) > 0 && old.Int("metadata", "deletionGracePeriodSeconds") == 0 {
 			s.store(by, old, nil)
 			return o, nil
 		}

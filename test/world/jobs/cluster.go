@@ -1,0 +1,131 @@
+package jobs
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"rtj.dev/rtj/test/world/apiserver"
+	"rtj.dev/rtj/test/world/event"
+)
+
+// Env is what a cluster lives in.
+type Env struct {
+	API     *apiserver.Server
+	Now     func() time.Time
+	Workers Workers
+}
+
+// Cluster is the controllers of JobSets and Jobs, the scheduler, the nodes with their
+// kubelets, and what looks after nodes and pods. What the controllers know is in the
+// API server; the rest is plain data.
+type Cluster struct {
+	Env
+
+	processes []process
+	lostNodes []lostNode
+	goneNodes []goneNode
+	unwritten []unwritten
+	// made counts the pods of each Job, by namespace and name.
+	made map[string]int
+
+	control controlCache
+}
+
+// controlCache is what the controllers may do, until something changes or a second
+// is over: then what they would write is dated otherwise.
+type controlCache struct {
+	valid  bool
+	key    controlKey
+	events []event.Event
+	next   time.Time
+}
+
+type controlKey struct {
+	revision, second      int64
+	lost, gone, unwritten int
+}
+
+// New returns the cluster of an API server, which from now on sets defaults and
+// validates as JobSet's webhooks do.
+func New(env Env) *Cluster {
+	admission(env.API)
+	return &Cluster{Env: env, made: map[string]int{}}
+}
+
+// Clone returns one that goes its own way in another world with the same objects.
+func (c *Cluster) Clone(env Env) *Cluster {
+	return &Cluster{
+		Env: env, processes: slices.Clone(c.processes), lostNodes: slices.Clone(c.lostNodes), goneNodes: slices.Clone(c.goneNodes),
+		unwritten: slices.Clone(c.unwritten), made: maps.Clone(c.made),
+	}
+}
+
+// Events implements event.Actor.
+func (c *Cluster) Events(add func(event.Event)) {
+	c.work(add)
+	c.faultEvents(add)
+}
+
+// work is all that is not a fault.
+func (c *Cluster) work(add func(event.Event)) {
+	for _, e := range c.controllers().events {
+		add(e)
+	}
+	c.kubeletEvents(add)
+}
+
+// Next implements event.Actor.
+func (c *Cluster) Next() time.Time {
+	return event.Soonest(c.controllers().next, c.kubeletNext())
+}
+
+// kinds that the controllers look at.
+var kinds = []string{"JobSet", "Job", "Pod", "Node", "Namespace", "ResourceQuota"}
+
+// controllers returns what the controllers may do.
+func (c *Cluster) controllers() *controlCache {
+	key := controlKey{second: c.Now().Unix(), lost: len(c.lostNodes), gone: len(c.goneNodes), unwritten: len(c.unwritten)}
+	for _, kind := range kinds {
+		key.revision = max(key.revision, c.API.Changed(kind))
+	}
+	k := &c.control
+	if due := !k.next.IsZero() && !c.Now().Before(k.next); k.valid && k.key == key && !due {
+		return k
+	}
+	*k = controlCache{valid: true, key: key, events: k.events[:0]}
+	add := func(e event.Event) { k.events = append(k.events, e) }
+	c.jobSetEvents(add)
+	c.jobEvents(add)
+	c.schedulerEvents(add)
+	c.nodeEvents(add)
+	k.next = c.nodeNext()
+	for _, o := range c.API.List("Job") {
+		if due := c.deadlineOf(jobOf(o)); due.After(c.Now()) {
+			k.next = event.Soonest(k.next, due)
+		}
+	}
+	return k
+}
+
+// settleLimit is how many events it may take until nothing is left to do.
+const settleLimit = 10_000
+
+// Settle has the controllers, the scheduler and the kubelets do all that there is to
+// do now. Nothing goes wrong meanwhile, and no time passes.
+func (c *Cluster) Settle() {
+	for range settleLimit {
+		var first event.Event
+		c.work(func(e event.Event) {
+			if first.Do == nil {
+				first = e
+			}
+		})
+		if first.Do == nil {
+			return
+		}
+		first.Do()
+	}
+	panic(fmt.Sprintf("the cluster does not settle after %d events", settleLimit))
+}
