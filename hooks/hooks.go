@@ -139,7 +139,7 @@ func (h *Hooks) Finalize(ctx context.Context, request *contract.SyncRequest) (*c
 // Customize answers the customize hook.
 func (h *Hooks) Customize(_ context.Context, request *contract.CustomizeRequest) (*contract.CustomizeResponse, error) {
 	begun := time.Now()
-	parent, err := decodeParent(request.Parent)
+	parent, err := DecodeParent(request.Parent)
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,10 @@
 package hooks
 
 import (
+	"encoding/json"
+
 	"rtj.dev/rtj/api/v1beta1"
+	"rtj.dev/rtj/compose"
 	"rtj.dev/rtj/hooks/contract"
 )
 
@@ -13,19 +16,36 @@ const (
 	coreVersion   = "v1"
 )
 
-// The kinds that are observed, as requests write them. Objects of any other kind
-// are not looked at.
+// Kind is a kind of object that decisions read. Objects of any other kind are not
+// looked at.
+type Kind[T any] struct {
+	// Key is the kind as requests write it.
+	Key    string
+	common func(*T) *compose.Object
+}
+
+// The kinds that are observed.
 var (
-	workloadKind       = contract.KindKey(kueueVersion, "Workload")
-	localQueueKind     = contract.KindKey(kueueVersion, "LocalQueue")
-	clusterQueueKind   = contract.KindKey(kueueVersion, "ClusterQueue")
-	resourceFlavorKind = contract.KindKey(kueueVersion, "ResourceFlavor")
-	priorityClassKind  = contract.KindKey(kueueVersion, "WorkloadPriorityClass")
-	jobSetKind         = contract.KindKey(jobsetVersion, "JobSet")
-	jobKind            = contract.KindKey(batchVersion, "Job")
-	podKind            = contract.KindKey(coreVersion, "Pod")
-	configMapKind      = contract.KindKey(coreVersion, "ConfigMap")
+	Workloads       = Kind[compose.Workload]{contract.KindKey(kueueVersion, "Workload"), func(w *compose.Workload) *compose.Object { return &w.Object }}
+	LocalQueues     = Kind[compose.LocalQueue]{contract.KindKey(kueueVersion, "LocalQueue"), func(q *compose.LocalQueue) *compose.Object { return &q.Object }}
+	ClusterQueues   = Kind[compose.ClusterQueue]{contract.KindKey(kueueVersion, "ClusterQueue"), func(q *compose.ClusterQueue) *compose.Object { return &q.Object }}
+	ResourceFlavors = Kind[compose.ResourceFlavor]{contract.KindKey(kueueVersion, "ResourceFlavor"), func(f *compose.ResourceFlavor) *compose.Object { return &f.Object }}
+	PriorityClasses = Kind[compose.PriorityClass]{contract.KindKey(kueueVersion, "WorkloadPriorityClass"), func(p *compose.PriorityClass) *compose.Object { return &p.Object }}
+	JobSets         = Kind[compose.JobSet]{contract.KindKey(jobsetVersion, "JobSet"), func(j *compose.JobSet) *compose.Object { return &j.Object }}
+	Jobs            = Kind[compose.Job]{contract.KindKey(batchVersion, "Job"), func(j *compose.Job) *compose.Object { return &j.Object }}
+	Pods            = Kind[compose.Pod]{contract.KindKey(coreVersion, "Pod"), func(p *compose.Pod) *compose.Object { return &p.Object }}
+	ConfigMaps      = Kind[compose.ConfigMap]{contract.KindKey(coreVersion, "ConfigMap"), func(c *compose.ConfigMap) *compose.Object { return &c.Object }}
 )
+
+// Decode decodes one object, which must be JSON that was checked before, and which
+// it aliases. Of it it decodes the fields that decisions read, and keeps the whole.
+func (k Kind[T]) Decode(raw json.RawMessage, into *T) error {
+	if err := decode(raw, into); err != nil {
+		return err
+	}
+	k.common(into).Raw = raw
+	return nil
+}
 
 // parentVersion is the version in which runners send the parent.
 var parentVersion = v1beta1.GroupVersion.String()

@@ -20,7 +20,7 @@ import (
 // The observation aliases the request. Its time, observer, catalog and launch
 // probe are left for the caller to fill in.
 func Observe(request *contract.SyncRequest) (*compose.Observation, error) {
-	parent, err := decodeParent(request.Parent)
+	parent, err := DecodeParent(request.Parent)
 	if err != nil {
 		return nil, err
 	}
@@ -29,30 +29,35 @@ func Observe(request *contract.SyncRequest) (*compose.Observation, error) {
 	related := source{"related", request.Related}
 	var controls []compose.ConfigMap
 	err = cmp.Or(
-		decodeKind(children, workloadKind, &o.Workloads, func(w *compose.Workload) *compose.Object { return &w.Object }),
-		decodeKind(children, jobSetKind, &o.JobSets, func(j *compose.JobSet) *compose.Object { return &j.Object }),
-		decodeKind(children, configMapKind, &controls, func(c *compose.ConfigMap) *compose.Object { return &c.Object }),
-		decodeKind(related, jobKind, &o.Jobs, func(j *compose.Job) *compose.Object { return &j.Object }),
-		decodeKind(related, podKind, &o.LeaderPods, func(p *compose.Pod) *compose.Object { return &p.Object }),
-		decodeKind(related, localQueueKind, &o.LocalQueues, func(q *compose.LocalQueue) *compose.Object { return &q.Object }),
-		decodeKind(related, clusterQueueKind, &o.ClusterQueues, func(q *compose.ClusterQueue) *compose.Object { return &q.Object }),
-		decodeKind(related, resourceFlavorKind, &o.Flavors, func(f *compose.ResourceFlavor) *compose.Object { return &f.Object }),
-		decodeKind(related, priorityClassKind, &o.PriorityClasses, func(p *compose.PriorityClass) *compose.Object { return &p.Object }),
+		decodeKind(children, Workloads, &o.Workloads),
+		decodeKind(children, JobSets, &o.JobSets),
+		decodeKind(children, ConfigMaps, &controls),
+		decodeKind(related, Jobs, &o.Jobs),
+		decodeKind(related, Pods, &o.LeaderPods),
+		decodeKind(related, LocalQueues, &o.LocalQueues),
+		decodeKind(related, ClusterQueues, &o.ClusterQueues),
+		decodeKind(related, ResourceFlavors, &o.Flavors),
+		decodeKind(related, PriorityClasses, &o.PriorityClasses),
 	)
 	if err != nil {
 		return nil, err
 	}
 	for i := range controls {
-		if controls[i].Meta.Name == parent.Name+"-control" {
+		if IsControl(parent, &controls[i]) {
 			o.Control = &controls[i]
 		}
 	}
 	return o, nil
 }
 
-// decodeParent decodes the job. Fields that this version does not know are
+// IsControl tells whether a ConfigMap is the control document of a job.
+func IsControl(parent *v1beta1.ResumableTrainingJob, c *compose.ConfigMap) bool {
+	return c.Meta.Name == parent.Name+"-control"
+}
+
+// DecodeParent decodes the job. Fields that this version does not know are
 // ignored: the API server keeps them.
-func decodeParent(raw json.RawMessage) (*v1beta1.ResumableTrainingJob, error) {
+func DecodeParent(raw json.RawMessage) (*v1beta1.ResumableTrainingJob, error) {
 	parent := &v1beta1.ResumableTrainingJob{}
 	if err := decode(raw, parent); err != nil {
 		return nil, &contract.Error{Field: "parent", Reason: err.Error()}
@@ -77,23 +82,22 @@ type source struct {
 }
 
 // decodeKind decodes the objects of one kind, in the order of their keys.
-func decodeKind[T any](from source, kind string, into *[]T, common func(*T) *compose.Object) error {
-	objects := from.objects[kind]
+func decodeKind[T any](from source, kind Kind[T], into *[]T) error {
+	objects := from.objects[kind.Key]
 	if len(objects) == 0 {
 		return nil
 	}
 	list := make([]T, 0, len(objects))
-	for place, raw := range from.objects.Kind(kind) {
+	for place, raw := range from.objects.Kind(kind.Key) {
 		list = append(list, *new(T))
 		object := &list[len(list)-1]
-		err := decode(raw, object)
+		err := kind.Decode(raw, object)
 		if err == nil {
-			err = checkPlace(place, &common(object).Meta)
+			err = checkPlace(place, &kind.common(object).Meta)
 		}
 		if err != nil {
-			return &contract.Error{Field: from.field + "[" + strconv.Quote(kind) + "][" + strconv.Quote(place) + "]", Reason: err.Error()}
+			return &contract.Error{Field: from.field + "[" + strconv.Quote(kind.Key) + "][" + strconv.Quote(place) + "]", Reason: err.Error()}
 		}
-		common(object).Raw = raw
 	}
 	*into = list
 	return nil

@@ -2,11 +2,8 @@ package patch
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -27,64 +24,28 @@ var (
 	pods = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 )
 
-// errOlder is a decision upon a state that is no more.
-var errOlder = errors.New("the job has changed")
-
 // make makes one patch if its preconditions hold.
-func (w *Writer) make(j job, p compose.Patch) (Result, error) {
-	mark := markOf(j, &p)
-	if w.made.lately(mark) {
-		return Lost, errMade
-	}
-	if p.StatusAttempt != nil {
-		if err := w.attemptStands(j, *p.StatusAttempt); err != nil {
-			return failure(err), err
+func (w *Writer) make(j Job, p compose.Patch) (Result, error) {
+	m := Make(j, p, &w.made, time.Now())
+	for {
+		switch m.Next() {
+		case Read:
+			m.Read(w.read(j))
+		case List:
+			m.Listed(w.podsLeft(p.NoLivePods))
+		case Send:
+			m.Sent(w.send(p), &w.made, time.Now())
+		default:
+			return m.Result, m.Err
 		}
 	}
-	if p.NoLivePods != nil {
-		left, err := w.podsLeft(p.NoLivePods)
-		if err != nil {
-			return Failed, fmt.Errorf("list of live pods: %w", err)
-		}
-		if left {
-			return PodsLeft, nil
-		}
-	}
-	if err := w.send(p); err != nil {
-		return failure(err), err
-	}
-	w.made.remember(mark)
-	return Done, nil
 }
 
-// failure tells a lost race from a fault.
-func failure(err error) Result {
-	if errors.Is(err, errOlder) || apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return Lost
-	}
-	return Failed
-}
-
-// attemptStands returns nil if the job still exists and its status names the
-// attempt.
-func (w *Writer) attemptStands(j job, attempt int32) error {
+// read reads the job past every cache.
+func (w *Writer) read(j Job) (*unstructured.Unstructured, error) {
 	ctx, cancel := context.WithTimeout(w.ctx, requestTimeout)
 	defer cancel()
-	live, err := w.options.Client.Resource(jobs).Namespace(j.namespace).Get(ctx, j.name, metav1.GetOptions{})
-	if err != nil {
-		return err
-	}
-	if live.GetUID() != j.uid {
-		return fmt.Errorf("%w: another one has its name", errOlder)
-	}
-	n, _, err := unstructured.NestedInt64(live.Object, "status", "attempt")
-	if err != nil {
-		return err
-	}
-	if n != int64(attempt) {
-		return fmt.Errorf("%w: status.attempt is %d, not %d", errOlder, n, attempt)
-	}
-	return nil
+	return w.options.Client.Resource(jobs).Namespace(j.Namespace).Get(ctx, j.Name, metav1.GetOptions{})
 }
 
 // podsLeft is the LIST: whether any pod is left that may still run. It reads the

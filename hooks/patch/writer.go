@@ -26,32 +26,6 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Result is what became of a patch.
-type Result string
-
-const (
-	// Done: the API server took it.
-	Done Result = "done"
-	// Lost: the object, or the fact that the patch relies on, has changed since the
-	// decision. The change brings a new decision.
-	Lost Result = "lost"
-	// PodsLeft: the live list still shows a pod.
-	PodsLeft Result = "pods-left"
-	// Failed: the API server refused it or did not answer.
-	Failed Result = "failed"
-)
-
-const (
-	// podsLeftRetry is when to look again for pods that were left: nothing else may
-	// tell that the last one is gone.
-	podsLeftRetry = time.Second
-	// The back-off after failures.
-	firstBackOff = time.Second
-	maxBackOff   = time.Minute
-	// failuresLast is how long failures of a job are remembered for the back-off.
-	failuresLast = 2 * maxBackOff
-)
-
 // Writer carries out patches. It may be used concurrently.
 type Writer struct {
 	options Options
@@ -59,7 +33,7 @@ type Writer struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	workers sync.WaitGroup
-	made    made
+	made    Made
 
 	mu     sync.Mutex
 	closed bool
@@ -68,12 +42,6 @@ type Writer struct {
 
 // queue holds the round of one job that waits.
 type queue struct{ next chan []compose.Patch }
-
-// job is whose patches are made.
-type job struct {
-	namespace, name string
-	uid             types.UID
-}
 
 // New returns a Writer. Close ends it.
 func New(options Options) *Writer {
@@ -110,7 +78,7 @@ func (w *Writer) Submit(parent *v1beta1.ResumableTrainingJob, patches []compose.
 		}
 		q = &queue{next: make(chan []compose.Patch, 1)}
 		w.queues[parent.UID] = q
-		j := job{parent.Namespace, parent.Name, parent.UID}
+		j := Job{parent.Namespace, parent.Name, parent.UID}
 		w.workers.Go(func() { w.work(j, q) })
 	}
 	select {
@@ -121,39 +89,25 @@ func (w *Writer) Submit(parent *v1beta1.ResumableTrainingJob, patches []compose.
 }
 
 // work makes the rounds of one job until none has come for a while.
-func (w *Writer) work(j job, q *queue) {
-	var failures int
-	var again bool // the job is to be synced again when the wait is over
-	var wait time.Duration
+func (w *Writer) work(j Job, q *queue) {
+	var pace Pace
 	for {
-		patches, ok := w.take(q, wait)
+		patches, ok := w.take(q, pace.Wait)
 		if w.ctx.Err() != nil {
 			return
 		}
-		if !ok {
-			switch {
-			case again:
-				again, wait = false, failuresLast
-				if w.options.SyncAgain != nil {
-					w.options.SyncAgain(j.namespace, j.name)
-				}
-			case w.remove(j, q):
-				return
-			default:
-				wait = 0
+		switch {
+		case ok:
+			pace.After(w.round(j, patches))
+		case pace.Again:
+			pace.Waited()
+			if w.options.SyncAgain != nil {
+				w.options.SyncAgain(j.Namespace, j.Name)
 			}
-			continue
-		}
-		switch w.round(j, patches) {
-		case Failed:
-			failures++
-			again, wait = true, backOff(failures)
-		case PodsLeft:
-			failures = 0
-			again, wait = true, podsLeftRetry
+		case w.remove(j, q):
+			return
 		default:
-			failures = 0
-			again, wait = false, 0
+			pace = Pace{}
 		}
 	}
 }
@@ -177,19 +131,19 @@ func (w *Writer) take(q *queue, wait time.Duration) ([]compose.Patch, bool) {
 }
 
 // remove ends a queue, unless a round came meanwhile.
-func (w *Writer) remove(j job, q *queue) bool {
+func (w *Writer) remove(j Job, q *queue) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(q.next) > 0 {
 		return false
 	}
-	delete(w.queues, j.uid)
+	delete(w.queues, j.UID)
 	return true
 }
 
 // round makes the patches of one decision, in order; one that is not made does
 // not keep back those after it. It returns what is worst to be known.
-func (w *Writer) round(j job, patches []compose.Patch) Result {
+func (w *Writer) round(j Job, patches []compose.Patch) Result {
 	worst := Done
 	for _, p := range patches {
 		result, err := w.make(j, p)
@@ -199,15 +153,12 @@ func (w *Writer) round(j job, patches []compose.Patch) Result {
 		if w.options.Count != nil {
 			w.options.Count(p.Name, result)
 		}
-		attributes := []any{"namespace", j.namespace, "name", j.name, "patch", p.Name, "object", p.Target.Resource + "/" + p.Target.Name}
+		attributes := []any{"namespace", j.Namespace, "name", j.Name, "patch", p.Name, "object", p.Target.Resource + "/" + p.Target.Name}
+		worst = Worse(worst, result)
 		switch result {
 		case Failed:
-			worst = Failed
 			w.logger.Error("patch failed", append(attributes, "error", err)...)
 		case PodsLeft:
-			if worst != Failed {
-				worst = PodsLeft
-			}
 			w.logger.Debug("patch not made, pods are left", attributes...)
 		case Lost:
 			w.logger.Debug("patch not made, it was decided upon an older state", append(attributes, "error", err)...)
@@ -216,8 +167,4 @@ func (w *Writer) round(j job, patches []compose.Patch) Result {
 		}
 	}
 	return worst
-}
-
-func backOff(failures int) time.Duration {
-	return min(firstBackOff<<min(failures-1, 10), maxBackOff)
 }

@@ -3,6 +3,7 @@ package patch
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -18,11 +19,19 @@ const madeLasts = 10 * time.Second
 // it was made.
 var errMade = fmt.Errorf("%w: this patch, or another of the same state, was made just now", errOlder)
 
-// made remembers what was made lately. A decision upon a stale cache wants a
-// patch again, which would cost a request and change nothing.
-type made struct {
+// Made remembers what was made lately. A decision upon a stale cache wants a
+// patch again, which would cost a request and change nothing. The zero value is
+// ready; it may be used concurrently.
+type Made struct {
 	mu sync.Mutex
 	at map[mark]time.Time
+}
+
+// Clone returns a copy that goes on by itself.
+func (d *Made) Clone() *Made {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return &Made{at: maps.Clone(d.at)}
 }
 
 // mark tells patches apart: one with a resourceVersion uses that state of its
@@ -33,8 +42,8 @@ type mark struct {
 	version, body             string
 }
 
-func markOf(j job, p *compose.Patch) mark {
-	m := mark{job: j.uid, resource: p.Target.Resource, namespace: p.Target.Namespace, name: p.Target.Name}
+func markOf(j Job, p *compose.Patch) mark {
+	m := mark{job: j.UID, resource: p.Target.Resource, namespace: p.Target.Namespace, name: p.Target.Name}
 	var body struct {
 		Metadata struct {
 			ResourceVersion string `json:"resourceVersion"`
@@ -48,23 +57,23 @@ func markOf(j job, p *compose.Patch) mark {
 	return m
 }
 
-func (d *made) lately(m mark) bool {
+func (d *Made) lately(m mark, now time.Time) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	at, ok := d.at[m]
-	return ok && time.Since(at) < madeLasts
+	return ok && now.Sub(at) < madeLasts
 }
 
-func (d *made) remember(m mark) {
+func (d *Made) remember(m mark, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.at == nil {
 		d.at = map[mark]time.Time{}
 	}
 	for old, at := range d.at {
-		if time.Since(at) >= madeLasts {
+		if now.Sub(at) >= madeLasts {
 			delete(d.at, old)
 		}
 	}
-	d.at[m] = time.Now()
+	d.at[m] = now
 }
