@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"sort"
@@ -14,21 +15,28 @@ import (
 	"rtj.dev/rtj/hooks/contract"
 )
 
-// Decide runs the hook on what was observed. catalog is nil if the store was
-// never read.
-func Decide(o *Observed, request *contract.SyncRequest, catalog *checkpoint.Snapshot) (*compose.Decision, *contract.SyncResponse, error) {
+// Observation is what is observed with a request that [Observed.Request] made.
+// catalog is nil if the store was never read.
+func (o *Observed) Observation(request *contract.SyncRequest, catalog *checkpoint.Snapshot) (*compose.Observation, error) {
 	observation, err := hooks.Observe(request)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	observation.Now = *o.Now
-	observation.Observer = o.Observer
-	if observation.Observer == "" {
-		observation.Observer = "rtj"
-	}
+	observation.Observer = cmp.Or(o.Observer, "rtj")
 	observation.PodIntegration = !o.NoPodIntegration
 	observation.Catalog = catalog
 	observation.Launch = o.Launch.probe()
+	return observation, nil
+}
+
+// Decide runs the hook on what was observed. catalog is nil if the store was
+// never read.
+func Decide(o *Observed, request *contract.SyncRequest, catalog *checkpoint.Snapshot) (*compose.Decision, *contract.SyncResponse, error) {
+	observation, err := o.Observation(request, catalog)
+	if err != nil {
+		return nil, nil, err
+	}
 	decide := compose.Sync
 	if o.Finalizing {
 		decide = compose.Finalize
