@@ -215,3 +215,6 @@ func (r *Round) Request(controller json.RawMessage, related contract.ObjectMap) 
 	}
 	return request
 }
+
+// Memory is what is remembered of the parent.
+func (r *Round) Memory() *Memory { return r.memory }
