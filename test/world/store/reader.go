@@ -218,3 +218,11 @@ func (g *Reading) problem(text string) { g.problems = append(g.problems, text) }
 
 // below is a key relative to the run.
 func (g *Reading) below(key string) string { return strings.TrimPrefix(key, g.prefix) }
+
+// Truth is what a reading would find if the store answered, agreed with itself, and
+// listed all that is there.
+func (s *Store) Truth(run catalog.Run, ask catalog.Ask) *checkpoint.Snapshot {
+	c := *s // shares the objects, and only reads
+	c.failure, c.unreadable, c.late = nil, nil, nil
+	return c.Read(run, ask)
+}
