@@ -13,7 +13,7 @@ RUNNER ?= embedded
 METACONTROLLER ?=
 NODE ?= process
 
-.PHONY: demo test build dev-up dev-example dev-smoke dev-status dev-down e2e sim bench generate generate-check lint sdk-test sdk-test-torch venv clean
+.PHONY: demo test build dev-up dev-example dev-smoke dev-status dev-down e2e sim mutation bench generate generate-check lint sdk-test sdk-test-torch venv clean
 
 demo: venv ## the preempt-and-resume story on a local cluster, with its timeline
 	go run ./test/demo
@@ -50,6 +50,10 @@ e2e: venv ## end-to-end suites; SUITE=e2e|api|cluster|applier|election|manager|<
 # SEEDS=n decides about n times as many as the tests do.
 sim: ## randomized test of the core
 	go test ./compose -run TestDecisionsKeepThePromises -v -more '$(or $(SEEDS),10)' | tail -n 20
+
+# FILE=drain.go, SAMPLE=200, MUTANT=17, ARGS for the other flags (-h).
+mutation: ## changes the core in many small ways and sees whether the tests notice
+	go run ./test/mutation -file '$(FILE)' $(if $(SAMPLE),-sample $(SAMPLE)) $(if $(MUTANT),-mutant $(MUTANT)) $(ARGS)
 
 bench: venv $(S3SERVER) ## benchmarks, one table; METACONTROLLER=binary measures it beside the applier
 	RTJ_S3SERVER=$(S3SERVER) E2E_METACONTROLLER=$(if $(METACONTROLLER),$(abspath $(METACONTROLLER))) go run ./test/bench

@@ -15,7 +15,7 @@ import (
 	"rtj.dev/rtj/test/arbitrary"
 )
 
-var more = flag.Int("more", 1, "decide about so many times as many arbitrary observations")
+var more = flag.Float64("more", 1, "decide about so many times as many arbitrary observations")
 
 // TestDecisionsKeepThePromises decides about arbitrary observations and checks
 // what must hold for every single decision. A failure names the seed; that seed
@@ -28,7 +28,7 @@ func TestDecisionsKeepThePromises(t *testing.T) {
 	for i, g := range arbitrary.Generators {
 		t.Run(g.Name, func(t *testing.T) {
 			t.Parallel()
-			for n := range g.Cases * *more {
+			for n := range int(float64(g.Cases) * *more) {
 				seed := uint64(i)<<32 | uint64(n)
 				if broken := check(seed, g.Make(arbitrary.New(seed), golden)); broken != "" {
 					t.Fatalf("seed %d: %s", seed, broken)

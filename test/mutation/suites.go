@@ -1,0 +1,80 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// suite is a test that may kill a mutant, in parts that can be run alone.
+type suite struct {
+	name   string
+	folder string // of its package
+	test   string // the test, of which parts are the subtests
+	parts  func() ([]string, error)
+	args   []string
+}
+
+// suites, the quickest to kill first.
+var suites = []suite{
+	{name: "golden", folder: "hooks", test: "TestGolden", parts: entries("testdata/sync/*/observed.yaml", func(p string) string { return filepath.Base(filepath.Dir(p)) })},
+	{name: "scripts", folder: "test/lifecycle", test: "TestScripts", parts: entries("testdata/lifecycle/*.txt", func(p string) string { return strings.TrimSuffix(filepath.Base(p), ".txt") })},
+	{name: "units", folder: "compose/checkpoint", test: "Test", parts: whole},
+	{name: "promises", folder: "compose", test: "TestDecisionsKeepThePromises", parts: names(
+		"golden_case", "golden_case_at_another_time", "golden_case_of_which_something_is_not_seen", "golden_case_with_another_store",
+		"two_golden_cases_mixed_up", "job_that_runs", "anything"), args: []string{"-more", "0.3"}},
+}
+
+func suiteNames() (list []string) {
+	for _, s := range suites {
+		list = append(list, s.name)
+	}
+	return list
+}
+
+func chooseSuites(text string) ([]suite, error) {
+	if text == "" {
+		return suites, nil
+	}
+	var chosen []suite
+	for name := range strings.SplitSeq(text, ",") {
+		i := slices.Index(suiteNames(), name)
+		if i < 0 {
+			return nil, fmt.Errorf("there is no suite %q; there are %s", name, strings.Join(suiteNames(), ", "))
+		}
+		chosen = append(chosen, suites[i])
+	}
+	return chosen, nil
+}
+
+// whole is a suite that is not taken apart.
+func whole() ([]string, error) { return []string{""}, nil }
+
+func names(list ...string) func() ([]string, error) {
+	return func() ([]string, error) { return list, nil }
+}
+
+func entries(pattern string, name func(path string) string) func() ([]string, error) {
+	return func() ([]string, error) {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) == 0 {
+			dir, _ := os.Getwd()
+			return nil, fmt.Errorf("%s has no %s: run this at the root of the tree", dir, pattern)
+		}
+		var list []string
+		for _, file := range files {
+			list = append(list, name(file))
+		}
+		return list, nil
+	}
+}
+
+// pattern selects parts of the suite for -test.run.
+func (s *suite) pattern(parts []string) string {
+	if len(parts) == 1 && parts[0] == "" {
+		return s.test
+	}
+	return "^" + s.test + "$/^(" + strings.Join(parts, "|") + ")$"
+}
