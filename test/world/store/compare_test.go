@@ -163,7 +163,7 @@ func (w *world) ask(r *rand.Rand) (a catalog.Ask) {
 // The world's Reader finds what the product's finds, reading after reading, whatever
 // happened to the store in between.
 func TestReadingsAreThoseOfTheProduct(t *testing.T) {
-	lives := 150
+	lives := 100
 	if testing.Short() {
 		lives = 50
 	}

@@ -25,6 +25,9 @@ type Object struct {
 	parse  sync.Once
 	parsed any
 
+	meaning sync.Once
+	means   string
+
 	judging  sync.Mutex
 	verdicts []verdict
 }

@@ -63,6 +63,7 @@ type memory struct {
 type knownRecord[T any] struct {
 	attempt int32
 	etag    string
+	from    *Object
 	document[T]
 }
 

@@ -199,7 +199,7 @@ func readRecord[T any](
 }
 
 func newRecord[T any](g *Reading, n int32, o *Object, parse func(int32, []byte) (*T, error)) knownRecord[T] {
-	known := knownRecord[T]{attempt: n, etag: o.ETag, document: parsedAs(o, n, parse)}
+	known := knownRecord[T]{attempt: n, etag: o.ETag, from: o, document: parsedAs(o, n, parse)}
 	if known.problem != "" {
 		known.problem = g.below(o.Key) + " " + known.problem
 	}

@@ -30,6 +30,7 @@ type gang struct {
 	label     string
 	env       *environment // of the pod that started first
 	behaviour Behaviour
+	behaves   string // the behaviour as text
 
 	firsts  []int32 // the first ranks of the pods that joined
 	present int32   // ranks that joined
@@ -40,14 +41,12 @@ type gang struct {
 
 	started bool // the start record is written
 	// trains from since on: all ranks are there and restored. Step is that at since.
-	trains    bool
-	since     time.Time
-	restoreAt time.Time
-	halted    bool // a rank is gone or hangs, so nobody makes a step
-	// blockedSince is since when a restore waits for the store.
-	blockedSince time.Time
-	firstStepAt  time.Time
-	restoreTook  time.Duration
+	trains      bool
+	since       time.Time
+	restoreAt   time.Time
+	halted      bool // a rank is gone or hangs, so nobody makes a step
+	firstStepAt time.Time
+	restoreTook time.Duration
 
 	// flying are the saves that are not committed, of which the first is stored.
 	flying   []save

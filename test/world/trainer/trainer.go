@@ -1,6 +1,7 @@
 package trainer
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -72,10 +73,8 @@ type process struct {
 	// asked is what the files ask for; terminated when SIGTERM came.
 	control, notice *request
 	terminated      time.Time
-	// heard is what of these the ranks know.
-	heard   request
-	readyAt time.Time // zero: never
-	hung    bool
+	readyAt         time.Time // zero: never
+	hung            bool
 }
 
 func (p *process) leads() bool { return p.env.first == 0 }
@@ -222,6 +221,7 @@ func (t *Trainer) join(e *environment, now time.Time) int {
 	if e.attempt < 0 {
 		g.behaviour = Behaviour{Plain: true}
 	}
+	g.behaves = fmt.Sprintf("%+v", g.behaviour)
 	t.gangs = append(t.gangs, g)
 	return g.number
 }

@@ -495,7 +495,7 @@ func TestAProgramWithoutTheSDK(t *testing.T) {
 // Random lives with every flaw and fault: names are unique, clones go the same way,
 // what is committed is whole, nothing is in the past for ever.
 func TestRandomLives(t *testing.T) {
-	for seed := range uint64(300) {
+	for seed := range uint64(80) {
 		random := rand.New(rand.NewPCG(seed, 0))
 		r := newRig(t, Behaviour{})
 		timed := random.IntN(2) == 0
@@ -563,7 +563,7 @@ func TestRandomLives(t *testing.T) {
 			if before > len(r.store.Truth(r.run(), catalog.Ask{}).Manifests) {
 				t.Fatalf("seed %d: %s took a manifest", seed, chosen.Name)
 			}
-			if fmt.Sprint(clone.Attempts()) != fmt.Sprint(r.Attempts()) {
+			if clone.fingerprint() != r.fingerprint() {
 				t.Fatalf("seed %d: after %q a clone is another", seed, chosen.Name)
 			}
 		}

@@ -1,0 +1,107 @@
+package store
+
+import (
+	"regexp"
+	"time"
+)
+
+// Hash takes up the state of a world; equal worlds take up the same. JSON is a text in
+// which UIDs and times may stand, which mean the same in worlds that differ in them.
+type Hash interface {
+	Text(string)
+	Int(int64)
+	Bool(bool)
+	Time(time.Time)
+	JSON(string)
+}
+
+// checkpointID in a text. Its hash is of bytes in which times and UIDs stand.
+var checkpointID = regexp.MustCompile(`\b([0-9]{6}-[0-9]{12}-[0-9a-f]{12})-[0-9a-f]{16}\b`)
+
+// Plain returns a text in which checkpoint ids are without their hash: nonces tell
+// them apart already.
+func Plain(text string) string { return checkpointID.ReplaceAllString(text, "$1") }
+
+// plain is what an object means: its key and bytes, and whether these are those that
+// were written.
+func (o *Object) plain() string {
+	o.meaning.Do(func() {
+		o.means = Plain(o.Key) + "\n" + Plain(string(o.Data))
+		if ETag(o.Data) != o.ETag {
+			o.means += "\nETag " + o.ETag
+		}
+	})
+	return o.means
+}
+
+// Fingerprint takes up what decides the store's future. When an object was written is
+// in its bytes, if it matters.
+func (s *Store) Fingerprint(h Hash) {
+	h.Int(int64(len(s.objects)))
+	for _, o := range s.objects {
+		h.JSON(o.plain())
+	}
+	if err := s.Failure(); err != nil {
+		h.Text(err.Error())
+		h.Time(s.failureEnds)
+	}
+	h.Int(int64(len(s.unreadable)))
+	for _, key := range s.unreadable {
+		h.JSON(Plain(key))
+	}
+	h.Int(int64(s.lateness))
+	now := s.env.Now()
+	for _, l := range s.late {
+		if !now.Before(l.until) {
+			continue
+		}
+		h.JSON(Plain(l.key))
+		h.Time(l.until)
+		if h.Bool(l.before != nil); l.before != nil {
+			h.JSON(l.before.plain())
+		}
+	}
+	for _, u := range s.uploads {
+		h.Text(u.id)
+		h.Int(int64(len(u.parts)))
+	}
+}
+
+// Fingerprint takes up what the Reader remembers: what may make its next reading differ
+// from one without memory.
+func (r *Reader) Fingerprint(h Hash, prefixes ...string) {
+	for _, prefix := range prefixes {
+		m := r.runs[prefix]
+		if h.Bool(m != nil); m == nil {
+			continue
+		}
+		if h.Bool(m.last != nil); m.last != nil {
+			h.Bool(m.last.Failure != nil)
+			h.Time(m.last.ListedAt)
+			h.Int(int64(len(m.last.Manifests)))
+		}
+		for i := range m.manifests {
+			known := &m.manifests[i]
+			h.JSON(Plain(known.manifest.ID))
+			h.Int(int64(known.depth))
+			h.JSON(Plain(known.manifest.Incomplete))
+			h.Time(known.manifest.CheckedAt)
+			h.Bool(known.manifest.Defect != nil)
+		}
+		takeRecords(h, m.starts)
+		takeRecords(h, m.progress)
+		takeRecords(h, m.results)
+		for i := range m.quarantine {
+			h.JSON(Plain(m.quarantine[i].id))
+			h.Bool(m.quarantine[i].value != nil)
+		}
+	}
+}
+
+func takeRecords[T any](h Hash, known []knownRecord[T]) {
+	h.Int(int64(len(known)))
+	for i := range known {
+		h.Int(int64(known[i].attempt))
+		h.JSON(known[i].from.plain())
+	}
+}
