@@ -43,6 +43,16 @@ func add[T any](list *[]T, kind hooks.Kind[T], o *apiserver.Object) error {
 	return err
 }
 
+// all decodes objects; there may be none.
+func all[T any](kind hooks.Kind[T], objects []*apiserver.Object) (list []T, err error) {
+	for _, o := range objects {
+		if err = add(&list, kind, o); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
 func decodedParent(o *apiserver.Object) (*v1beta1.ResumableTrainingJob, error) {
 	raw := o.JSON()
 	made := o.Cached(decodedKey{}, func() any {

@@ -126,7 +126,10 @@ func (r *Runner) patchEvents(add func(event.Event), p *patching) {
 		}
 	default:
 		name := r.Name + ": look before " + p.making.Patch.Name + " " + p.Namespace + "/" + p.Name
-		add(event.Event{Name: name, Do: func() { r.look(p) }})
+		add(event.Event{Name: name, Do: func() { r.look(p, works) }})
+		if r.Faults {
+			add(event.Event{Name: name + " is refused", Fault: true, Do: func() { r.look(p, refused) }})
+		}
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 	"rtj.dev/rtj/hooks/contract"
 	"rtj.dev/rtj/hooks/edge"
 	"rtj.dev/rtj/metacontroller/applier/plan"
-	"rtj.dev/rtj/test/world/apiserver"
 )
 
 // controllerJSON is what the hooks are told of the CompositeController.
@@ -26,9 +25,11 @@ var controllerJSON = func() json.RawMessage {
 // message is the request of the hook, as a runner sends it.
 func (r *Runner) message(j *job) []byte {
 	related := contract.ObjectMap{}
-	r.related(j, func(k kind, o *apiserver.Object) {
-		related.Set(watched[k].Key(), contract.ObjectKey(o.Namespace, o.Name), o.JSON())
-	})
+	for k := jobs; k < kindCount; k++ {
+		for _, o := range r.relatedOf(j, k) {
+			related.Set(watched[k].Key(), contract.ObjectKey(o.Namespace, o.Name), o.JSON())
+		}
+	}
 	return j.flight.round.Request(controllerJSON, related).AppendJSON(nil)
 }
 

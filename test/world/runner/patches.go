@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -93,9 +94,18 @@ func (r *Runner) patchesDue() {
 	})
 }
 
-// look makes the live reads that a patch depends on: the job, and the LIST.
-func (r *Runner) look(p *patching) {
+// look makes the live reads that a patch depends on: the job, and the LIST. Where
+// they are refused, the patch is not made.
+func (r *Runner) look(p *patching, fate fate) {
 	for {
+		if fate == refused {
+			err := apierrors.NewInternalError(errors.New("the server is in trouble"))
+			if p.making.Next() == patch.Read {
+				p.making.Read(nil, err)
+			} else {
+				p.making.Listed(false, err)
+			}
+		}
 		switch p.making.Next() {
 		case patch.Read:
 			p.making.Read(r.readJob(p.Job))

@@ -1,7 +1,9 @@
 package runner_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -33,6 +35,7 @@ type rig struct {
 	kueue     *kueue.Kueue
 	jobs      *jobs.Cluster
 	runners   []*runner.Runner
+	quiet     quiet
 	decisions []*compose.Decision
 	json      func() bool
 }
@@ -95,12 +98,12 @@ spec:
 `
 
 func newRig(t testing.TB, options ...runner.Options) *rig {
-	r := &rig{t: t, now: time.Date(2026, 11, 29, 10, 0, 0, 0, time.UTC)}
+	r := &rig{t: t, quiet: quiet{map[string]bool{}}, now: time.Date(2026, 11, 29, 10, 0, 0, 0, time.UTC)}
 	now := func() time.Time { return r.now }
 	r.api = apiserver.New(now)
 	r.store = store.New(store.Env{Now: now})
 	r.kueue = kueue.New(kueue.Env{API: r.api, Now: now}, kueue.Config{})
-	r.jobs = jobs.New(jobs.Env{API: r.api, Now: now, Workers: quiet{map[string]bool{}}})
+	r.jobs = jobs.New(jobs.Env{API: r.api, Now: now, Workers: r.quiet})
 	for _, o := range decode[[]object](t, infrastructure) {
 		status := o["status"]
 		made, err := r.api.Create("test", o)
@@ -176,6 +179,92 @@ func (r *rig) events() (events []event.Event) {
 		a.Events(func(e event.Event) { events = append(events, e) })
 	}
 	return events
+}
+
+// do does the event of that name, and fails where there is none.
+func (r *rig) do(names ...string) {
+	r.t.Helper()
+	for _, name := range names {
+		var others []string
+		found := false
+		for _, e := range r.events() {
+			if found = e.Name == name; found {
+				e.Do()
+				break
+			}
+			others = append(others, e.Name)
+		}
+		if !found {
+			r.t.Fatalf("no event %q among\n%s", name, strings.Join(others, "\n"))
+		}
+	}
+}
+
+// offers reports whether an event may happen now.
+func (r *rig) offers(name string) bool {
+	return slices.ContainsFunc(r.events(), func(e event.Event) bool { return e.Name == name })
+}
+
+// until settles until an event may happen, and leaves it to the caller.
+func (r *rig) until(name string, limit time.Duration) {
+	r.t.Helper()
+	end := r.now.Add(limit)
+	for range 100_000 {
+		events := slices.DeleteFunc(r.events(), func(e event.Event) bool { return e.Fault })
+		if slices.ContainsFunc(events, func(e event.Event) bool { return e.Name == name }) {
+			return
+		}
+		if len(events) > 0 {
+			events[0].Do()
+		} else if !r.pass(end) {
+			break
+		}
+	}
+	r.t.Fatalf("%q never may happen", name)
+}
+
+// clone is another rig in the same state.
+func (r *rig) clone() *rig {
+	c := &rig{t: r.t, now: r.now, json: r.json, decisions: slices.Clone(r.decisions), quiet: quiet{maps.Clone(r.quiet.ended)}}
+	now := func() time.Time { return c.now }
+	c.api, c.store = r.api.Clone(now), r.store.Clone(store.Env{Now: now})
+	c.kueue = r.kueue.Clone(kueue.Env{API: c.api, Now: now})
+	c.jobs = r.jobs.Clone(jobs.Env{API: c.api, Now: now, Workers: c.quiet})
+	for _, of := range r.runners {
+		c.runners = append(c.runners, of.Clone(c.env()))
+	}
+	return c
+}
+
+// told is all that is observable: the objects and what was decided.
+func (r *rig) told() string {
+	var text strings.Builder
+	for _, kind := range r.api.Kinds() {
+		for _, o := range r.api.List(kind) {
+			text.Write(o.JSON())
+			text.WriteByte('\n')
+		}
+	}
+	for _, d := range r.decisions {
+		line, err := json.Marshal(d)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		text.Write(line)
+		text.WriteByte('\n')
+	}
+	return text.String()
+}
+
+// settleBut does what can be done now, but for some events.
+func (r *rig) settleBut(names ...string) {
+	for {
+		events := slices.DeleteFunc(r.events(), func(e event.Event) bool { return e.Fault || slices.Contains(names, e.Name) })
+		if len(events) == 0 {
+			return
+		}
+		events[0].Do()
+	}
 }
 
 // settle does what can be done without faults, and has time pass up to a limit.

@@ -81,6 +81,7 @@ type job struct {
 	// rules of the customize hook, asked for at a generation of the parent.
 	rules    []*plan.Rule
 	rulesFor int64
+	relations
 	// flight is the sync that goes on; nil: none.
 	flight *flight
 }

@@ -108,7 +108,7 @@ func (r *Runner) begin(j *job) {
 	}
 	j.memory.Start(now)
 	if j.memory.For(planned(parent).GetUID()) {
-		j.rules, j.rulesFor = nil, 0
+		j.rules, j.rulesFor, j.relations = nil, 0, relations{}
 	}
 	round := controller.Begin(planned(parent), j.memory)
 	if round == nil {
@@ -289,7 +289,7 @@ func (r *Runner) observe(j *job) (*compose.Observation, error) {
 		if j.rules, err = rulesOf(parent); err != nil {
 			return nil, err
 		}
-		j.rulesFor = generation
+		j.rulesFor, j.relations = generation, relations{}
 	}
 	o := &compose.Observation{Parent: parent, Observer: r.Observer(), PodIntegration: r.PodIntegration}
 	for _, c := range f.children {
@@ -314,42 +314,62 @@ func (r *Runner) observe(j *job) (*compose.Observation, error) {
 	return o, r.relate(j, o)
 }
 
-// relate adds the objects that the rules select.
-func (r *Runner) relate(j *job, o *compose.Observation) error {
-	var err error
-	r.related(j, func(k kind, of *apiserver.Object) {
-		if err != nil {
-			return
-		}
-		switch k {
-		case jobs:
-			err = add(&o.Jobs, hooks.Jobs, of)
-		case pods:
-			err = add(&o.LeaderPods, hooks.Pods, of)
-		case localQueues:
-			err = add(&o.LocalQueues, hooks.LocalQueues, of)
-		case clusterQueues:
-			err = add(&o.ClusterQueues, hooks.ClusterQueues, of)
-		case resourceFlavors:
-			err = add(&o.Flavors, hooks.ResourceFlavors, of)
-		case priorityClasses:
-			err = add(&o.PriorityClasses, hooks.PriorityClasses, of)
-		}
-	})
-	return err
+// relations are the objects that the rules of a job select, as decisions read them,
+// and as of which view of each kind: they are gathered anew once that has moved.
+type relations struct {
+	compose.Observation
+	at [kindCount]int64
+	// known says that the view was looked at.
+	known [kindCount]bool
 }
 
-// related finds the objects that the rules of a job select, in the order of their
-// places.
-func (r *Runner) related(j *job, found func(kind, *apiserver.Object)) {
+// relate adds the objects that the rules select.
+func (r *Runner) relate(j *job, o *compose.Observation) (err error) {
+	next := j.relations
+	kept := &next.Observation
+	for k := jobs; k < kindCount; k++ {
+		if at := r.views[k].revision; next.known[k] && next.at[k] == at {
+			continue
+		}
+		next.known[k], next.at[k] = true, r.views[k].revision
+		switch objects := r.relatedOf(j, k); k {
+		case jobs:
+			kept.Jobs, err = all(hooks.Jobs, objects)
+		case pods:
+			kept.LeaderPods, err = all(hooks.Pods, objects)
+		case localQueues:
+			kept.LocalQueues, err = all(hooks.LocalQueues, objects)
+		case clusterQueues:
+			kept.ClusterQueues, err = all(hooks.ClusterQueues, objects)
+		case resourceFlavors:
+			kept.Flavors, err = all(hooks.ResourceFlavors, objects)
+		case priorityClasses:
+			kept.PriorityClasses, err = all(hooks.PriorityClasses, objects)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	j.relations = next
+	o.Jobs, o.LeaderPods, o.LocalQueues = kept.Jobs, kept.LeaderPods, kept.LocalQueues
+	o.ClusterQueues, o.Flavors, o.PriorityClasses = kept.ClusterQueues, kept.Flavors, kept.PriorityClasses
+	return nil
+}
+
+// relatedOf finds the objects of a kind that the rules of a job select, in the order
+// of their places. No two rules of RTJ's are of one kind.
+func (r *Runner) relatedOf(j *job, k kind) (found []*apiserver.Object) {
 	for _, rule := range j.rules {
-		k, _ := byResource(rule.Kind.Resource.Resource)
+		if rule.Kind.Resource != watched[k].Resource {
+			continue
+		}
 		for _, o := range r.views[k].objects {
 			if rule.MayMatch(planned(o)) {
-				found(k, o)
+				found = append(found, o)
 			}
 		}
 	}
+	return found
 }
 
 // adopted notes a child that is the parent's now.
