@@ -114,7 +114,9 @@ func (t *built) run(ctx context.Context, parts []string, limit time.Duration, en
 	argv := []string{"-c", fmt.Sprintf(`ulimit -v %d 2>/dev/null; exec "$0" "$@"`, maxMemory), t.binary, "-test.failfast", "-test.timeout=0", "-test.run", t.pattern(parts)}
 	cmd := exec.CommandContext(ctx, "sh", append(argv, t.args...)...)
 	cmd.Dir = t.folder
-	cmd.Env = append(os.Environ(), environment...)
+	// Tests run side by side as processes; each by itself has one thread, and
+	// little to collect.
+	cmd.Env = append(append(os.Environ(), "GOMAXPROCS=1", "GOGC=400"), environment...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	out, err := cmd.CombinedOutput()

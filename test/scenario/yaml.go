@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 
 	yamlv3 "go.yaml.in/yaml/v3"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
@@ -82,8 +83,8 @@ func node(value any) (*yamlv3.Node, error) {
 			if err != nil {
 				return nil, err
 			}
-			name := &yamlv3.Node{}
-			if err := name.Encode(key); err != nil {
+			name, err := scalar(key)
+			if err != nil {
 				return nil, err
 			}
 			n.Content = append(n.Content, name, below)
@@ -98,15 +99,28 @@ func node(value any) (*yamlv3.Node, error) {
 			n.Content = append(n.Content, below)
 		}
 	default:
-		if err := n.Encode(v); err != nil {
-			return nil, err
-		}
-		return n, nil
+		return scalar(v)
 	}
 	if width(n) <= flowWidth || isMatchOrCondition(value) {
 		n.Style = yamlv3.FlowStyle
 	}
 	return n, nil
+}
+
+// scalars are the nodes that were made, by value: an encoder is made for each.
+var scalars sync.Map
+
+func scalar(value any) (*yamlv3.Node, error) {
+	if known, ok := scalars.Load(value); ok {
+		n := known.(yamlv3.Node)
+		return &n, nil
+	}
+	n := yamlv3.Node{}
+	if err := n.Encode(value); err != nil {
+		return nil, err
+	}
+	scalars.Store(value, n)
+	return &n, nil
 }
 
 // isMatchOrCondition: these read best as a table, however long the last column.
