@@ -33,7 +33,7 @@ type built struct {
 	parts  []string
 	// reach are the parts that reach a mutant, in order.
 	reach map[int][]string
-	// limit is how long the whole suite may take.
+	// limit is how much time of a CPU the whole suite may take.
 	limit time.Duration
 }
 
@@ -102,16 +102,23 @@ type outcome struct {
 	timeout bool
 	test    string // that failed first
 	output  []byte
+	took    time.Duration // of a CPU
 }
 
-// maxMemory of a test in KiB; a mutant that loops may allocate without end.
-const maxMemory = 6 << 20
+const (
+	// maxMemory of a test in KiB; a mutant that loops may allocate without end.
+	maxMemory = 6 << 20
+	// maxWait bounds a test that waits for what never comes.
+	maxWait = 10 * time.Minute
+)
 
-// run runs parts of the suite until the first failure.
+// run runs parts of the suite until the first failure, for so much time of a CPU,
+// which does not depend on what else the machine does.
 func (t *built) run(ctx context.Context, parts []string, limit time.Duration, environment ...string) (outcome, error) {
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
-	argv := []string{"-c", fmt.Sprintf(`ulimit -v %d 2>/dev/null; exec "$0" "$@"`, maxMemory), t.binary, "-test.failfast", "-test.timeout=0", "-test.run", t.pattern(parts)}
+	limits := fmt.Sprintf(`ulimit -v %d 2>/dev/null; ulimit -t %d; exec "$0" "$@"`, maxMemory, int(limit.Seconds())+1)
+	argv := []string{"-c", limits, t.binary, "-test.failfast", "-test.timeout=0", "-test.run", t.pattern(parts)}
 	cmd := exec.CommandContext(ctx, "sh", append(argv, t.args...)...)
 	cmd.Dir = t.folder
 	// Tests run side by side as processes; each by itself has one thread, and
@@ -121,8 +128,12 @@ func (t *built) run(ctx context.Context, parts []string, limit time.Duration, en
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	out, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
+	var took time.Duration
+	if cmd.ProcessState != nil {
+		took = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	}
 	switch {
-	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+	case errors.Is(ctx.Err(), context.DeadlineExceeded), errors.As(err, &exit) && took > limit:
 		return outcome{failed: true, timeout: true, output: out}, nil
 	case errors.As(err, &exit):
 		return outcome{failed: true, test: firstFailure(out), output: out}, nil
@@ -131,7 +142,7 @@ func (t *built) run(ctx context.Context, parts []string, limit time.Duration, en
 	case bytes.Contains(out, []byte("no tests to run")):
 		return outcome{}, fmt.Errorf("%s: no test matches %s", t.name, t.pattern(parts))
 	}
-	return outcome{output: out}, nil
+	return outcome{output: out, took: took}, nil
 }
 
 var failure = regexp.MustCompile(`(?m)^ +--- FAIL: (\S+)|^--- FAIL: (\S+)`)
@@ -151,7 +162,7 @@ func firstFailure(out []byte) string {
 	return test
 }
 
-// unmutated is how long a test may take without a mutant.
+// unmutated is how much time of a CPU a test may take without a mutant.
 const unmutated = 5 * time.Minute
 
 // survey runs every part without a mutant, and notes what code it reaches and
@@ -173,7 +184,6 @@ func (b *bench) survey(ctx context.Context, parallel int) error {
 	err := sideBySide(ctx, parallel, len(jobs), func(i int) error {
 		j := jobs[i]
 		trace := filepath.Join(b.folder, fmt.Sprintf("trace-%d", i))
-		start := time.Now()
 		result, err := j.t.run(ctx, []string{j.part}, unmutated, mutant.TraceVariable+"="+trace)
 		if err != nil {
 			return err
@@ -181,7 +191,7 @@ func (b *bench) survey(ctx context.Context, parallel int) error {
 		if result.failed {
 			return fmt.Errorf("%s %s fails without a mutant:\n%s", j.t.name, j.part, result.output)
 		}
-		j.took = time.Since(start)
+		j.took = result.took
 		j.ids, err = readTrace(trace)
 		return err
 	})
@@ -192,7 +202,7 @@ func (b *bench) survey(ctx context.Context, parallel int) error {
 		j.t.limit += 4 * j.took
 	}
 	for _, t := range b.suites {
-		t.limit = max(t.limit, 10*time.Second)
+		t.limit = max(t.limit, 4*time.Second)
 	}
 	return err
 }

@@ -34,6 +34,12 @@ func (f *finder) condition(e ast.Expr) {
 		}
 		return
 	case *ast.UnaryExpr:
+		if call, ok := e.X.(*ast.CallExpr); ok {
+			f.moment(call)
+		} else if group, ok := e.X.(*ast.ParenExpr); ok {
+			f.condition(group)
+			return
+		}
 		f.xor(e, f.add(kindNegate, e.Pos(), e.End(), f.of(e), f.of(e.X)).ID)
 		return
 	case *ast.Ident:

@@ -126,12 +126,17 @@ func (r *report) survivors() {
 		if m.killed() || m.Judged != "" {
 			continue
 		}
-		reached := ""
-		if !m.Reached {
-			reached = "  (no test runs it)"
-		}
-		fmt.Printf("survived %5d  %s:%d  %s  %s%s\n", m.ID, m.File, m.Line, m.Where, m.text(), reached)
+		fmt.Println(m.survival())
 	}
+}
+
+// survival is a survivor in one line.
+func (r *result) survival() string {
+	reached := ""
+	if !r.Reached {
+		reached = "  (no test runs it)"
+	}
+	return fmt.Sprintf("survived %5d  %s:%d  %s  %s%s", r.ID, r.File, r.Line, r.Where, r.text(), reached)
 }
 
 func (r *report) table() {

@@ -83,6 +83,7 @@ func (p *progress) add(r *result) {
 	p.done++
 	if !r.killed() {
 		p.survivors++
+		fmt.Fprintln(os.Stderr, r.survival())
 	}
 	if time.Since(p.told) < 5*time.Second && p.done < p.total {
 		return
