@@ -9,7 +9,7 @@ import pytest
 
 from rtj import keys, records
 from rtj.formats import Layout, Manifest
-from rtj.lineage import Selection, select
+from rtj.lineage import Selection, another_fits, select
 from rtj.records import RestorePoint
 from rtj.stores import RetryingStore, open_store
 from saved import save
@@ -169,3 +169,21 @@ def test_other_peoples_files_do_no_harm(store: RetryingStore) -> None:
         store.put(key, b"hello")
     selection = chosen(store)
     assert (selection.attempt, restored(selection)) == (2, newest)
+
+
+def test_whether_another_one_fits(store: RetryingStore) -> None:
+    def another(id: str) -> bool:
+        return another_fits(store, id, RUN, {}, 1, Layout())
+
+    begin(store, 1)
+    first = checkpoint(store, 1, 100)
+    assert not another(first), "the only one"
+    second = checkpoint(store, 1, 200)
+    assert another(first)
+    assert another(second)
+    begin(store, 2, second)
+    zombies = checkpoint(store, 1, 900)
+    third = checkpoint(store, 2, 250)
+    for id in (first, second):
+        store.put(keys.CheckpointID.parse(id).quarantine_key, b"{}")
+    assert not another(third), f"not those in quarantine, nor the zombie's {zombies}"

@@ -122,7 +122,7 @@ class TestDamage:
     def test_a_damaged_checkpoint_is_quarantined_by_the_rank_that_proved_it(self, any_world: World) -> None:
         world = any_world
         pods = start(world, 1, "")
-        world.wait_for_step(3)
+        eventually("a checkpoint is committed", world.manifests)
         world.give_notice()
         assert [ended(pod).code for pod in pods] == [75, 75]
         checkpoint = newest(world)
@@ -143,14 +143,28 @@ class TestDamage:
         (entry,) = world.store.list("quarantine/")
         assert entry.key == f"quarantine/{checkpoint}.json"
 
+    def test_the_last_checkpoint_is_not_condemned(self, world: World) -> None:
+        pods = start(world, 1, "", RTJ_CHECKPOINT_INTERVAL_SECONDS="3600")
+        world.wait_for_step(3)
+        world.give_notice()
+        assert [ended(pod).code for pod in pods] == [75, 75]
+        (manifest,) = world.manifests()
+        world.store.delete(manifest.prefix + "00/r0-0")
+        results = [ended(pod) for pod in start(world, 2, newest(world))]
+        assert [result.code for result in results] == [77, 77], results
+        assert world.record("result")["restoreFailure"]["cause"] == "missing"
+        assert world.store.list("quarantine/") == []
+        assert "no other that could be restored" in "".join(result.output for result in results)
+
     def test_a_missing_object_is_quarantined(self, world: World) -> None:
         pods = start(world, 1, "")
-        world.wait_for_step(3)
+        eventually("a checkpoint is committed", world.manifests)
         world.give_notice()
         assert [ended(pod).code for pod in pods] == [75, 75]
         world.store.delete(world.manifests()[-1].prefix + "00/r0-0")
         assert [ended(pod).code for pod in start(world, 2, newest(world))] == [77, 77]
         assert world.record("result")["restoreFailure"]["cause"] == "missing"
+        assert len(world.store.list("quarantine/")) == 1
 
     def test_changed_model_code_condemns_nothing(self, world: World) -> None:
         pods = start(world, 1, "")

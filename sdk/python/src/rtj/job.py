@@ -326,14 +326,33 @@ class Job:
             self._boundary.due = -1
 
     def _quarantine(self, err: DamagedCheckpointError) -> None:
+        """Condemn the checkpoint, unless it is the last one that there is: a person decides about that."""
         point = self._rank.restore
         assert point is not None
         env = self._rank.env
+        store = self._rank.store
+        try:
+            another = lineage.another_fits(store, point.checkpoint, env.run, env.identity, env.world_size, self._layout)
+        except (StoreError, RestoreError) as failure:
+            log.error(
+                "%s is not put in quarantine: whether another could be restored is not known: %s",
+                point.checkpoint,
+                failure,
+            )
+            return
+        if not another:
+            log.error(
+                "%s is damaged and not put in quarantine: there is no other that could be restored; to go on without "
+                "it delete manifests/%s.json",
+                point.checkpoint,
+                point.checkpoint,
+            )
+            return
         record = records.Quarantine(
             point.checkpoint, err.cause, err.object or "", env.rank, env.node_name, str(err), timestamp(time.time())
         )
         try:
-            self._rank.store.put(f"quarantine/{point.checkpoint}.json", record.encode(), Deadline(10.0))
+            store.put(f"quarantine/{point.checkpoint}.json", record.encode(), Deadline(10.0))
             log.error("%s is in quarantine: %s", point.checkpoint, err)
         except StoreError as failure:
             log.error("the quarantine of %s could not be recorded: %s", point.checkpoint, failure)

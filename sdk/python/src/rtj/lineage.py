@@ -43,6 +43,17 @@ def select(
     return result
 
 
+def another_fits(
+    store: RetryingStore, id: str, run: Mapping[str, str], identity: Mapping[str, str], world_size: int, layout: Layout
+) -> bool:
+    """Whether the branch has another checkpoint that can be used. Raises StoreError or RestoreError if not known."""
+    condemned = {entry.key for entry in store.list(keys.QUARANTINE)}
+    return any(
+        str(other) != id and _unusable(store, other, run, identity, world_size, layout, condemned) is None
+        for other in _candidates(store, sorted(_ids(store.list(keys.MANIFESTS))))
+    )
+
+
 def _ids(entries: list[Entry]) -> list[keys.CheckpointID]:
     found = []
     for entry in entries:
