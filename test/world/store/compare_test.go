@@ -247,13 +247,16 @@ func TestWritesBetweenTheStagesOfAReading(t *testing.T) {
 					for range 4 {
 						pick(r, mutations[1:13])(w, r)
 					}
+					if r.IntN(4) == 0 {
+						w.store.Down(Outage)
+					}
 				}
 			}
-			w, meanwhile := build()
+			theirs, meanwhile := build()
 			done := false
 			open := func(l catalog.Location, _ *catalog.Credentials) (catalog.Store, error) {
-				return &opened{store: w.store, root: Root(uri), before: func(op, key string) {
-					below := strings.TrimPrefix(key, w.Key(""))
+				return &opened{store: theirs.store, root: Root(uri), before: func(op, key string) {
+					below := strings.TrimPrefix(key, theirs.Key(""))
 					if head, tail, _ := strings.Cut(begins[stage], "*"); !done && strings.HasPrefix(op+" "+below, head) && strings.HasSuffix(below, tail) {
 						done = true
 						meanwhile()
@@ -261,21 +264,30 @@ func TestWritesBetweenTheStagesOfAReading(t *testing.T) {
 				}}, nil
 			}
 			// One request at a time, but for the listings of manifests and quarantine.
-			real := catalog.NewReader(open, catalog.Options{Now: w.store.env.Now, Timeout: time.Hour, Requests: 1}).Read(t.Context(), w.run(), catalog.Ask{})
+			real := catalog.NewReader(open, catalog.Options{Now: theirs.store.env.Now, Timeout: time.Hour, Requests: 1})
+			want := real.Read(t.Context(), theirs.run(), catalog.Ask{})
 
-			w, meanwhile = build()
-			ours := new(Reader).Begin(w.store, w.run(), catalog.Ask{})
+			w, meanwhile := build()
+			reader := &Reader{}
+			ours := reader.Begin(w.store, w.run(), catalog.Ask{})
 			for range stage {
 				ours.Step(w.store)
 			}
 			meanwhile()
 			for !ours.Step(w.store) {
 			}
+			got := ours.Snapshot()
 			if !done {
 				t.Fatalf("seed %d: nothing began stage %d", seed, stage)
 			}
-			if err := difference(real, ours.Snapshot()); err != nil {
+			if err := difference(want, got); err != nil {
 				t.Fatalf("seed %d, stage %d: %v", seed, stage, err)
+			}
+			// And with what that left in their memories.
+			theirs.store.Up()
+			w.store.Up()
+			if err := difference(real.Read(t.Context(), w.run(), catalog.Ask{}), reader.Read(w.store, w.run(), catalog.Ask{})); err != nil {
+				t.Fatalf("seed %d, after stage %d: %v", seed, stage, err)
 			}
 		}
 	}

@@ -13,11 +13,11 @@ func (s *Store) Cut(key string) {
 	s.damage(key, func(data []byte) ([]byte, bool) { return data[:len(data)/2], true })
 }
 
-// Rot changes a bit of an object. Size and ETag stay: only a read shows it.
+// Rot changes a byte of an object. Size and ETag stay: only a read shows it.
 func (s *Store) Rot(key string) {
 	s.damage(key, func(data []byte) ([]byte, bool) {
 		if len(data) > 0 {
-			data[len(data)/2] ^= 1
+			data[len(data)/2]++ // again, it is not what it was
 		}
 		return data, false
 	})
@@ -39,6 +39,7 @@ func (s *Store) damage(key string, change func([]byte) (changed []byte, shown bo
 	s.own()
 	s.objects[at] = o
 	s.revision++
+	s.shape++ // a manifest may name other objects now, or none
 }
 
 // Faults are what may happen to a store by itself.

@@ -35,27 +35,51 @@ func (s *Store) Events(add func(event.Event)) {
 	if len(s.unreadable) > 0 {
 		add(event.Event{Name: "store: no longer contradicts itself", Do: s.Agree})
 	}
-	if s.Offer.Damage {
-		s.victims(func(key string) {
-			fault("lose "+key, func() { s.Lose(key) })
-			fault("cut "+key, func() { s.Cut(key) })
-			fault("rot "+key, func() { s.Rot(key) })
-			if strings.HasSuffix(key, ".json") && len(s.unreadable) == 0 {
-				fault("contradict "+key, func() { s.Contradict(key) })
+	if s.Offer.Damage || s.Offer.Foreign {
+		for _, f := range s.faults() {
+			if f.foreign && !s.Offer.Foreign || !f.foreign && !s.Offer.Damage || f.contradicts && len(s.unreadable) > 0 {
+				continue
 			}
-		})
+			add(event.Event{Name: f.name, Fault: true, Do: func() { f.do(s, f.key) }})
+		}
 	}
-	if s.Offer.Foreign {
-		s.runs(func(run string, _ []*Object) {
-			for _, f := range foreign {
-				if key := run + f.key; !s.Has(key) {
-					fault("foreign "+key, func() {
-						s.set(&Object{Key: key, Data: []byte(f.data), ETag: ETag([]byte(f.data)), Modified: s.modified()})
-					})
-				}
+}
+
+// fault is what may happen to an object.
+type fault struct {
+	name, key   string
+	foreign     bool
+	contradicts bool
+	do          func(s *Store, key string)
+}
+
+// faults are those of the objects that are there now.
+func (s *Store) faults() []fault {
+	if s.possible != nil && s.possibleShape == s.shape {
+		return s.possible
+	}
+	list := []fault{}
+	s.victims(func(key string) {
+		list = append(list,
+			fault{name: "store: lose " + key, key: key, do: (*Store).Lose},
+			fault{name: "store: cut " + key, key: key, do: (*Store).Cut},
+			fault{name: "store: rot " + key, key: key, do: (*Store).Rot})
+		if strings.HasSuffix(key, ".json") {
+			list = append(list, fault{name: "store: contradict " + key, key: key, contradicts: true, do: (*Store).Contradict})
+		}
+	})
+	s.runs(func(run string, _ []*Object) {
+		for i := range foreign {
+			if key := run + foreign[i].key; !s.Has(key) {
+				list = append(list, fault{name: "store: foreign " + key, key: key, foreign: true, do: func(s *Store, key string) {
+					data := []byte(foreign[i].data)
+					s.set(&Object{Key: key, Data: data, ETag: ETag(data), Modified: s.modified()})
+				}})
 			}
-		})
-	}
+		}
+	})
+	s.possible, s.possibleShape = list, s.shape
+	return list
 }
 
 // Next is when the store answers again by itself, or a listing shows what is late.

@@ -29,8 +29,11 @@ type Store struct {
 	// objects in the order of their keys. Shared with clones until the next write.
 	objects []*Object
 	shared  bool
-	// revision counts changes of objects.
-	revision int64
+	// revision counts changes of objects, shape those of which keys there are.
+	revision, shape int64
+	// possible are the faults of objects as of a shape. Never changed in place.
+	possible      []fault
+	possibleShape int64
 
 	// failure is why nothing can be read or written; nil when it can.
 	failure *catalog.Error
@@ -182,6 +185,7 @@ func (s *Store) remove(key string) {
 	s.objects = slices.Delete(s.objects, at, at+1)
 	s.forgetLate(key)
 	s.revision++
+	s.shape++
 }
 
 // set stores an object whether the store answers or not.
@@ -194,6 +198,7 @@ func (s *Store) set(o *Object) {
 		s.objects[at] = o
 	} else {
 		s.objects = slices.Insert(s.objects, at, o)
+		s.shape++
 	}
 	if s.lateness > 0 {
 		s.hide(o.Key, before)

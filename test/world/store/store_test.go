@@ -219,3 +219,15 @@ func BenchmarkReadAfterProgress(b *testing.B) {
 		}
 	}
 }
+
+func BenchmarkEvents(b *testing.B) {
+	w := newWorld(2)
+	for n := range int32(4) {
+		w.Start(n+1, "")
+		w.Save(n+1, int64(n)*100)
+	}
+	w.store.Offer = Faults{Outages: true, Denials: true, Damage: true, Foreign: true}
+	for b.Loop() {
+		w.store.Events(func(event.Event) {})
+	}
+}

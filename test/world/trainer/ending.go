@@ -15,7 +15,11 @@ func (g *gang) conclude(outcome, message string, now time.Time) {
 		return
 	}
 	g.Outcome, g.Message, g.concludedAt = outcome, message, now
-	g.flying = nil
+	if len(g.flying) > 0 && g.flying[0].stored == len(g.flying[0].parts) {
+		g.flying = g.flying[:1:1] // its commit is under way
+	} else {
+		g.flying = nil
+	}
 	g.news = true
 }
 

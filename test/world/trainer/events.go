@@ -56,12 +56,18 @@ func (t *Trainer) rankZeroEvents(g *gang, now time.Time, add func(event.Event)) 
 	if due := g.progressDue(); !down && (g.news || !due.IsZero() && !now.Before(due)) {
 		t.offer(g, add, "reports progress", t.report)
 	}
+	if len(g.flying) > 0 && g.Outcome != "" {
+		t.commitEvents(g, now, down, add)
+	}
 	if g.told != nil {
 		return
 	}
 	if g.Outcome != "" {
 		t.resultEvents(g, now, down, add)
 		return
+	}
+	if !g.opened {
+		t.openEvents(g, now, add)
 	}
 	if outcome, why, _ := g.hopeless(now); outcome != "" {
 		if outcome == checkpoint.ResultYieldNotServiced {
@@ -95,6 +101,21 @@ func (t *Trainer) rankZeroEvents(g *gang, now time.Time, add func(event.Event)) 
 	}
 }
 
+// openEvents are those of a start() whose store does not take the start record.
+func (t *Trainer) openEvents(g *gang, now time.Time, add func(event.Event)) {
+	for i := range t.processes {
+		p := &t.processes[i]
+		if p.gang != g.number || !p.leads() {
+			continue
+		}
+		if uid := p.uid; t.env.Store.Refuses() {
+			t.offer(g, add, "cannot begin: the store refuses", func(*gang) { t.crash(*t.process(uid), 1, false) })
+		} else if !now.Before(g.openEnds()) {
+			t.offer(g, add, "begins without its start record", func(g *gang) { g.open(t.env.Now()) })
+		}
+	}
+}
+
 // saveEvents are those of the save that is stored.
 func (t *Trainer) saveEvents(g *gang, now time.Time, down bool, add func(event.Event)) {
 	s := &g.flying[0]
@@ -118,7 +139,13 @@ func (t *Trainer) saveEvents(g *gang, now time.Time, down bool, add func(event.E
 		}
 		return
 	}
-	if g.started {
+	t.commitEvents(g, now, down, add)
+}
+
+// commitEvents are those of the manifest, once all parts are stored.
+func (t *Trainer) commitEvents(g *gang, now time.Time, down bool, add func(event.Event)) {
+	s := &g.flying[0]
+	if g.started && !down && !now.Before(g.storeAt()) {
 		t.offer(g, add, fmt.Sprintf("commits step %d", s.step), func(g *gang) { t.commit(g, true) })
 		if t.Offer.LostAnswers && !s.lost {
 			t.fault(g, add, fmt.Sprintf("commits step %d, the answer is lost", s.step), func(g *gang) { t.commit(g, false) })
@@ -282,6 +309,9 @@ func (g *gang) times(consider func(time.Time)) {
 	}
 	_, _, at := g.hopeless(time.Time{})
 	consider(at)
+	if !g.opened {
+		consider(g.openEnds())
+	}
 	if !g.restoreAt.IsZero() && !g.trains {
 		consider(g.restoreAt)
 		consider(g.restoreAt.Add(restorePatience))

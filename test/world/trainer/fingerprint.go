@@ -55,10 +55,11 @@ func (g *gang) fingerprint(h store.Hash) {
 	h.Text(store.Plain(g.Selected.ID))
 	h.Time(g.StartedAt)
 	h.Int(int64(g.present))
+	h.Time(g.ledAt)
 	for _, at := range g.firsts {
 		h.Int(int64(at))
 	}
-	for _, is := range []bool{g.leads, g.started, g.trains, g.halted, g.Restored, g.decided, g.finishing, g.news, g.Acknowledged, g.Recorded} {
+	for _, is := range []bool{g.leads, g.opened, g.started, g.trains, g.halted, g.Restored, g.decided, g.finishing, g.news, g.Acknowledged, g.Recorded} {
 		h.Bool(is)
 	}
 	h.Time(g.leaderGone)

@@ -10,6 +10,7 @@ import (
 // Times of the SDK.
 const (
 	agreementTime  = 10 * time.Second // no answer, or no rank, within this
+	openTime       = 10 * time.Second // of a start record; then the job begins without
 	noticeGone     = 10 * time.Second // a connection that broke does not come back
 	noticeGoneSoon = 2 * time.Second  // where a yield was asked
 	goneTime       = 10 * time.Second // from there to the end of the others
@@ -35,10 +36,12 @@ type gang struct {
 	firsts  []int32 // the first ranks of the pods that joined
 	present int32   // ranks that joined
 	leads   bool    // rank 0's process runs
+	ledAt   time.Time
 	// leaderGone and followerGone are when the others notice; zero: not gone.
 	leaderGone, followerGone time.Time
 	gone                     string
 
+	opened  bool // rank 0's start() returned
 	started bool // the start record is written
 	// trains from since on: all ranks are there and restored. Step is that at since.
 	trains      bool
@@ -110,9 +113,26 @@ func (t *Trainer) joined(g *gang, now time.Time) {
 	g.Running++
 	g.present += p.env.processes
 	if p.leads() {
-		g.leads, g.news = true, true
+		g.leads, g.ledAt, g.news = true, now, true
 	}
-	if g.present < g.WorldSize || g.trains {
+	if g.behaviour.Plain {
+		g.opened = true
+	}
+	g.meet(now)
+}
+
+// open notes that rank 0's start() returned.
+func (g *gang) open(now time.Time) {
+	g.opened = true
+	g.meet(now)
+}
+
+// openEnds is until when start() waits for the store.
+func (g *gang) openEnds() time.Time { return g.ledAt.Add(openTime) }
+
+// meet has the ranks restore, or train, once all are there.
+func (g *gang) meet(now time.Time) {
+	if g.present < g.WorldSize || !g.opened || g.trains || !g.restoreAt.IsZero() {
 		return
 	}
 	if g.Selected.ID != "" && !g.behaviour.Plain {

@@ -19,6 +19,7 @@ func (t *Trainer) recordStart(g *gang, answered bool) {
 		g.loseAnswer("start")
 	} else if err == nil {
 		g.started = true
+		g.open(t.env.Now())
 	}
 }
 

@@ -76,7 +76,7 @@ func TestAYield(t *testing.T) {
 			t.Errorf("%+v", result)
 		}
 		r.start(2, r.selected())
-		r.do("a-2 restores", "makes step 4")
+		r.do("a-2 writes its start record", "a-2 restores", "makes step 4")
 		if a := r.last(); !a.Restored || a.Base() != 3 || a.Selected.Problem != "" || a.Selected.WorldSize != 2 {
 			t.Errorf("%+v", a)
 		}
@@ -343,8 +343,9 @@ func TestRestoresThatFail(t *testing.T) {
 				t.Fatal(id)
 			}
 			r.behaviour = c.behaviour
-			c.damage(r, id)
 			r.start(2, id)
+			r.do("writes its start record")
+			c.damage(r, id)
 			r.work(func() bool { return r.last().Outcome != "" })
 			r.store.Up()
 			r.work(r.ended)
@@ -428,7 +429,7 @@ func TestLostAnswersAndOutages(t *testing.T) {
 	// The result of finish() is tried for a minute; then that it is complete is not
 	// known.
 	r.start(2, id)
-	r.do("a-2 restores", "a-2 finishes")
+	r.do("a-2 writes its start record", "a-2 restores", "a-2 finishes")
 	r.store.Down(store.Outage)
 	r.work(func() bool { return r.codes(2) == [2]int32{1, 1} })
 	if r.now.Sub(noon) != 61*time.Second || r.last().Recorded {
@@ -456,6 +457,55 @@ func TestAStoreThatRefuses(t *testing.T) {
 	r.work(r.ended)
 	if r.codes(1) != [2]int32{76, 76} || r.last().Recorded {
 		t.Errorf("%v %+v", r.codes(1), r.last())
+	}
+}
+
+// A start record that cannot be written: refused it ends the attempt, without an answer
+// the ranks begin, and nothing is committed before it is there.
+func TestAStartRecordThatIsNotTaken(t *testing.T) {
+	r := newRig(t, Behaviour{Total: 1})
+	r.store.Down(store.Denied)
+	r.start(1, "")
+	r.work(r.ended)
+	if r.codes(1) != [2]int32{1, 1} {
+		t.Error(r.codes(1))
+	}
+	r.store.Up()
+	r.store.Down(store.Outage)
+	begun := r.now
+	r.start(2, "")
+	r.work(func() bool { return r.last().Step == 1 })
+	if waited := r.now.Sub(begun); waited != openTime {
+		t.Error(waited)
+	}
+	r.store.Up()
+	r.do("finishes")
+	for part := range 4 {
+		r.do(fmt.Sprintf("stores part %d of step 1", part))
+	}
+	if r.offered("commits") {
+		t.Error("a commit without a start record")
+	}
+	r.do("writes its start record", "commits step 1")
+	whole(t, r)
+}
+
+// A commit that is under way when the time is over may come after the result: then the
+// checkpoint is there, and the result does not know it.
+func TestACommitAfterTheResult(t *testing.T) {
+	r := newRig(t, Behaviour{SaveEvery: 100})
+	r.start(1, "")
+	r.do("writes its start record", "makes step 1")
+	r.ask(1, time.Minute)
+	r.do("hears of the yield", "agrees", "makes step 2")
+	for part := range 4 {
+		r.do(fmt.Sprintf("stores part %d of step 2", part))
+	}
+	r.now = noon.Add(88 * time.Second) // a minute, and the grace period but for 2 s
+	r.do("gives the yield up: no checkpoint was committed in the time that there was", "writes its result: yieldNotServiced")
+	r.do("commits step 2", "a-1-w-0 exits 76")
+	if result := r.read().Attempts[1].Result; result.Checkpoint != "" || result.LostSteps != 2 || stepOf(r.selected()) != 2 {
+		t.Errorf("%+v", result)
 	}
 }
 
