@@ -57,8 +57,8 @@ type Reading struct {
 	Ask   catalog.Ask
 }
 
-// Reading is the one that goes on, or nil.
-func (m *Memory) Reading() *Reading { return m.reading }
+// Snapshot is the newest reading of the store, of whichever run; nil: there was none.
+func (m *Memory) Snapshot() *checkpoint.Snapshot { return m.snapshot }
 
 // beginReading returns the reading that has to begin now, or nil.
 func (m *Memory) beginReading(p Place, wish compose.CatalogRead, include []string, now time.Time) *Reading {

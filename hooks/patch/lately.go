@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -32,6 +33,21 @@ func (d *Made) Clone() *Made {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return &Made{at: maps.Clone(d.at)}
+}
+
+// Lately are the patches that still count as made lately, as texts of a fixed order,
+// for those who compare states.
+func (d *Made) Lately(now time.Time) []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var list []string
+	for m, at := range d.at {
+		if now.Sub(at) < madeLasts {
+			list = append(list, fmt.Sprintf(`%s %s %s/%s resourceVersion":"%s %s %s`, m.job, m.resource, m.namespace, m.name, m.version, m.body, at.UTC().Format(time.RFC3339Nano)))
+		}
+	}
+	slices.Sort(list)
+	return list
 }
 
 // mark tells patches apart: one with a resourceVersion uses that state of its

@@ -169,20 +169,21 @@ type Pace struct {
 	// failures are forgotten then.
 	Again bool
 
-	failures int
+	// Failures in a row.
+	Failures int
 }
 
 // After takes the worst result of a round.
 func (p *Pace) After(worst Result) {
 	switch worst {
 	case Failed:
-		p.failures++
-		p.Again, p.Wait = true, backOff(p.failures)
+		p.Failures++
+		p.Again, p.Wait = true, backOff(p.Failures)
 	case PodsLeft:
-		p.failures = 0
+		p.Failures = 0
 		p.Again, p.Wait = true, podsLeftRetry
 	default:
-		p.failures = 0
+		p.Failures = 0
 		p.Again, p.Wait = false, 0
 	}
 }

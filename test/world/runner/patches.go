@@ -163,7 +163,7 @@ func (r *Runner) requestOfPatch(p *patching) (request, error) {
 	}
 	by := r.Name
 	text := p.making.Patch.Body
-	return request{r.nameOfPatch(p), func(api *apiserver.Server) (*apiserver.Object, error) {
+	return request{r.nameOfPatch(p), p.making.Patch, func(api *apiserver.Server) (*apiserver.Object, error) {
 		var body map[string]any
 		if err := utiljson.Unmarshal(text, &body); err != nil {
 			return nil, apierrors.NewBadRequest(err.Error())

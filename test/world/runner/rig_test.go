@@ -16,14 +16,17 @@ import (
 
 	"rtj.dev/rtj/compose"
 	"rtj.dev/rtj/test/world/apiserver"
-	"rtj.dev/rtj/test/world/event"
+	events "rtj.dev/rtj/test/world/event"
 	"rtj.dev/rtj/test/world/jobs"
 	"rtj.dev/rtj/test/world/kueue"
 	"rtj.dev/rtj/test/world/runner"
 	"rtj.dev/rtj/test/world/store"
 )
 
-type object = map[string]any
+type (
+	object = map[string]any
+	event  = events.Event
+)
 
 // rig is a small world without an engine: everything that acts, a clock, and what
 // the runners decided.
@@ -166,17 +169,17 @@ func (r *rig) spec(name, field string, value any) {
 	}
 }
 
-func (r *rig) actors() []event.Actor {
-	actors := []event.Actor{r.kueue, r.jobs, apiserver.NewCollector(r.api)}
+func (r *rig) actors() []events.Actor {
+	actors := []events.Actor{r.kueue, r.jobs, apiserver.NewCollector(r.api)}
 	for _, of := range r.runners {
 		actors = append(actors, of)
 	}
 	return actors
 }
 
-func (r *rig) events() (events []event.Event) {
+func (r *rig) events() (events []event) {
 	for _, a := range r.actors() {
-		a.Events(func(e event.Event) { events = append(events, e) })
+		a.Events(func(e event) { events = append(events, e) })
 	}
 	return events
 }
@@ -202,7 +205,7 @@ func (r *rig) do(names ...string) {
 
 // offers reports whether an event may happen now.
 func (r *rig) offers(name string) bool {
-	return slices.ContainsFunc(r.events(), func(e event.Event) bool { return e.Name == name })
+	return slices.ContainsFunc(r.events(), func(e event) bool { return e.Name == name })
 }
 
 // until settles until an event may happen, and leaves it to the caller.
@@ -210,8 +213,8 @@ func (r *rig) until(name string, limit time.Duration) {
 	r.t.Helper()
 	end := r.now.Add(limit)
 	for range 100_000 {
-		events := slices.DeleteFunc(r.events(), func(e event.Event) bool { return e.Fault })
-		if slices.ContainsFunc(events, func(e event.Event) bool { return e.Name == name }) {
+		events := slices.DeleteFunc(r.events(), func(e event) bool { return e.Fault })
+		if slices.ContainsFunc(events, func(e event) bool { return e.Name == name }) {
 			return
 		}
 		if len(events) > 0 {
@@ -259,7 +262,7 @@ func (r *rig) told() string {
 // settleBut does what can be done now, but for some events.
 func (r *rig) settleBut(names ...string) {
 	for {
-		events := slices.DeleteFunc(r.events(), func(e event.Event) bool { return e.Fault || slices.Contains(names, e.Name) })
+		events := slices.DeleteFunc(r.events(), func(e event) bool { return e.Fault || slices.Contains(names, e.Name) })
 		if len(events) == 0 {
 			return
 		}
@@ -272,7 +275,7 @@ func (r *rig) settle(limit time.Duration) {
 	r.t.Helper()
 	end := r.now.Add(limit)
 	for range 100_000 {
-		events := slices.DeleteFunc(r.events(), func(e event.Event) bool { return e.Fault })
+		events := slices.DeleteFunc(r.events(), func(e event) bool { return e.Fault })
 		if len(events) > 0 {
 			events[0].Do()
 			continue
@@ -288,7 +291,7 @@ func (r *rig) settle(limit time.Duration) {
 func (r *rig) pass(end time.Time) bool {
 	var next time.Time
 	for _, a := range r.actors() {
-		next = event.Soonest(next, a.Next())
+		next = events.Soonest(next, a.Next())
 	}
 	if next.IsZero() || next.After(end) {
 		return false

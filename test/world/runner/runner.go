@@ -90,6 +90,8 @@ type job struct {
 type edgeMemory struct {
 	edge.Memory
 	lastUse time.Time
+	// told is what the snapshot means: see [Runner.Fingerprint].
+	told meaning
 }
 
 // New returns an instance that has just started and sees everything.
@@ -115,7 +117,9 @@ func (r *Runner) Clone(env Env) *Runner {
 	c.reader = r.reader.Clone()
 	c.readings = make([]*reading, len(r.readings))
 	for i, of := range r.readings {
-		c.readings[i] = &reading{of.Reading, of.uid, of.going.Clone(c.reader)}
+		copied := *of
+		copied.going = of.going.Clone(c.reader)
+		c.readings[i] = &copied
 	}
 	c.patching = make([]*patching, len(r.patching))
 	for i, p := range r.patching {

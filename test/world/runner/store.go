@@ -22,6 +22,9 @@ type reading struct {
 	*edge.Reading
 	uid   types.UID
 	going *store.Reading
+	// steps were made, the last at a revision of the store.
+	steps    int
+	revision int64
 }
 
 func (of *reading) name() string {
@@ -31,13 +34,15 @@ func (of *reading) name() string {
 
 // beginReading begins a reading of the store.
 func (r *Runner) beginReading(uid types.UID, of *edge.Reading) *reading {
-	begun := &reading{of, uid, r.reader.Begin(r.Store, of.Place.Run(nil), of.Ask)}
+	begun := &reading{Reading: of, uid: uid, going: r.reader.Begin(r.Store, of.Place.Run(nil), of.Ask), revision: r.Store.Revision()}
 	r.readings = append(r.readings, begun)
 	return begun
 }
 
 // readOn makes the next part of a reading, and ends it if it was the last.
 func (r *Runner) readOn(of *reading) (ended bool) {
+	of.steps++
+	of.revision = r.Store.Revision()
 	if ended = of.going.Step(r.Store); ended {
 		r.endReading(of, of.going.Snapshot())
 	}

@@ -269,6 +269,8 @@ func (r *Runner) answered(j *job, m *edgeMemory) {
 		r.compareWithJSON(j, resync)
 	}
 	a, err := answerOf(f, d, resync)
+	// What it was made upon is of no use any more.
+	f.answering, f.message, f.children = nil, nil, nil
 	if err == nil {
 		err = f.round.Decide(a, r.Now())
 	}

@@ -37,6 +37,8 @@ var faults = []struct {
 // request is a write on its way.
 type request struct {
 	name string
+	// what is it: a *plan.Action or a compose.Patch.
+	what any
 	send func(*apiserver.Server) (*apiserver.Object, error)
 }
 
@@ -137,7 +139,7 @@ func (r *Runner) do(j *job, a *plan.Action, fate fate) (*apiserver.Object, error
 // requestOf is the write of an action.
 func (r *Runner) requestOf(k kind, a *plan.Action) request {
 	by := r.Name
-	return request{r.nameOf(a), func(api *apiserver.Server) (*apiserver.Object, error) {
+	return request{r.nameOf(a), a, func(api *apiserver.Server) (*apiserver.Object, error) {
 		switch a.Verb {
 		case plan.Create:
 			return api.Create(by, a.Body)
