@@ -25,6 +25,10 @@ import (
 // node's consent (a forced deletion), the same as a kubelet's.
 const graceOfGone = time.Second
 
+// minGrace is what containers get between SIGTERM and SIGKILL, also if their pod is
+// deleted without any grace, as long as a finalizer keeps it.
+const minGrace = 2 * time.Second
+
 // worker owns one pod, from the first that is heard of it until its containers
 // have ended and its object is gone.
 type worker struct {
@@ -298,7 +302,7 @@ func (w *worker) noticeEnd() {
 	case pod.DeletionTimestamp != nil:
 		grace := graceOf(pod)
 		if s := pod.DeletionGracePeriodSeconds; s != nil {
-			grace = seconds(*s)
+			grace = max(seconds(*s), minGrace)
 		}
 		w.endBy(time.Now().Add(grace), "", "")
 	case finished(pod) && w.phase() != pod.Status.Phase:

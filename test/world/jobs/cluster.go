@@ -15,6 +15,10 @@ type Env struct {
 	API     *apiserver.Server
 	Now     func() time.Time
 	Workers Workers
+	// Prompt has the JobSet controller decide and begin to write in one event. Otherwise
+	// what it writes may be decided by what was before: its cache is late, and its
+	// requests take time.
+	Prompt bool
 }
 
 // Cluster is the controllers of JobSets and Jobs, the scheduler, the nodes with their
@@ -26,7 +30,9 @@ type Cluster struct {
 	processes []process
 	lostNodes []lostNode
 	goneNodes []goneNode
-	unwritten []unwritten
+	decisions []decision
+	// decided counts the changes of decisions.
+	decided int
 	// made counts the pods of each Job, by namespace and name.
 	made map[string]int
 
@@ -43,8 +49,8 @@ type controlCache struct {
 }
 
 type controlKey struct {
-	revision, second      int64
-	lost, gone, unwritten int
+	revision, second    int64
+	lost, gone, decided int
 }
 
 // New returns the cluster of an API server, which from now on sets defaults and
@@ -58,7 +64,7 @@ func New(env Env) *Cluster {
 func (c *Cluster) Clone(env Env) *Cluster {
 	return &Cluster{
 		Env: env, processes: slices.Clone(c.processes), lostNodes: slices.Clone(c.lostNodes), goneNodes: slices.Clone(c.goneNodes),
-		unwritten: slices.Clone(c.unwritten), made: maps.Clone(c.made),
+		decisions: slices.Clone(c.decisions), made: maps.Clone(c.made),
 	}
 }
 
@@ -86,7 +92,7 @@ var kinds = []string{"JobSet", "Job", "Pod", "Node", "Namespace", "ResourceQuota
 
 // controllers returns what the controllers may do.
 func (c *Cluster) controllers() *controlCache {
-	key := controlKey{second: c.Now().Unix(), lost: len(c.lostNodes), gone: len(c.goneNodes), unwritten: len(c.unwritten)}
+	key := controlKey{second: c.Now().Unix(), lost: len(c.lostNodes), gone: len(c.goneNodes), decided: c.decided}
 	for _, kind := range kinds {
 		key.revision = max(key.revision, c.API.Changed(kind))
 	}

@@ -23,6 +23,8 @@
 //     that they do not count, and unsets startTime;
 //   - pods that were terminating already when a Job is suspended count, and may
 //     complete it; a pod that is seen failed fails it, even one that was let go;
+//   - a suspended Job cannot become Failed or Complete: the API server asks for a
+//     startTime then. It stays at FailureTarget or SuccessCriteriaMet until it is resumed;
 //   - failed pods are judged by the podFailurePolicy in the order of its rules; of
 //     several failed pods any may give the message. With a policy, pods that are
 //     deleted count and are replaced only once they have ended;
@@ -34,17 +36,18 @@
 //   - eviction, taints, the kubelet and the pod garbage collector set DisruptionTarget
 //     before they end a pod;
 //   - a silent node is unreachable after 50 s, its pods are deleted 300 s later and
-//     terminate for ever, and their processes go on until it returns. Pods of a Node
+//     terminate for ever, and their processes go on until it returns. While no node is
+//     heard, or most are not, no pod is deleted. Pods of a Node
 //     that does not exist are collected after 40 s; their processes go on as well;
 //   - the control directory follows a ConfigMap after up to 67 s, and all of it at once
 //     when the pod's notice changes, but not while the pod terminates;
-//   - SIGTERM, the grace period, SIGKILL;
+//   - SIGTERM, the grace period of at least 2 s, SIGKILL;
 //   - what the webhook and the CRD of JobSet refuse to be changed, names that are too
 //     long, and the defaults.
 //
 // Left out:
-//   - caches of these controllers that are late: they act on the newest objects, at
-//     any later time;
+//   - late caches, but for the JobSet controller, which may write what it decided before:
+//     the others act on the newest objects, at any later time;
 //   - restarts and failure policy rules of JobSet, exclusive placement, volume claims,
 //     ttl, the elastic and in-place gates, its headless Service;
 //   - of Jobs: backoffLimitPerIndex, successPolicy, back-off between pods, restartPolicy

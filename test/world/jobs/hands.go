@@ -109,7 +109,6 @@ func (c *Cluster) DeleteJob(namespace, name string) error {
 func (c *Cluster) Pressure(namespace, name string) error {
 	return c.with(namespace, name, func(p *pod) {
 		c.known(p).evicted = true
-		c.Workers.Kill(p.UID)
 	})
 }
 

@@ -23,13 +23,18 @@ type jobPlan struct {
 	release bool
 	// create are the indexes of the pods to create; -1 without an index.
 	create []int64
-	// statuses to write, of which one is chosen: they differ in which failed pod the
-	// message names, since the controller looks at pods in no order.
-	statuses []jobStatus
-	// by names the pod of each where there are several.
-	by []string
+	// statuses to write, of which one is chosen.
+	statuses []namedStatus
 	// letGo are the pods that were counted.
 	letGo []*pod
+}
+
+// namedStatus is one way to go on. Several differ in which failed pod the message
+// names, since the controller looks at pods in no order; or in whether what was counted
+// is written before the last condition, as it is when a sync broke off before.
+type namedStatus struct {
+	name   string
+	status jobStatus
 }
 
 func (c *Cluster) jobEvents(add func(event.Event)) {
@@ -42,11 +47,9 @@ func (c *Cluster) jobEvents(add func(event.Event)) {
 		switch key := o.Key(); {
 		case len(plan.deletePods)+len(plan.create) > 0:
 			add(event.Event{Name: "job: pods " + key, Do: func() { c.syncPods(j, plan) }})
-		case len(plan.statuses) == 1:
-			add(event.Event{Name: "job: status " + key, Do: func() { c.writeJobStatus(j, plan.statuses[0]) }})
-		case len(plan.statuses) > 1:
-			for i, name := range plan.by {
-				add(event.Event{Name: "job: status " + key + " by " + name, Do: func() { c.writeJobStatus(j, plan.statuses[i]) }})
+		case len(plan.statuses) > 0:
+			for _, s := range plan.statuses {
+				add(event.Event{Name: "job: " + s.name, Do: func() { c.writeJobStatus(j, s.status) }})
 			}
 		case len(plan.letGo) > 0:
 			add(event.Event{Name: "job: finalizers " + key, Do: func() {
@@ -311,10 +314,22 @@ func (plan *jobPlan) finish(c *Cluster, j *job, next jobStatus, pods []*pod, e e
 	if j.indexed {
 		next.succeeded = int64(len(next.completed))
 	}
+	name := "status " + j.Key()
+	if several {
+		name += " by " + e.pod
+	}
 	if e.kind != "" {
 		if !next.is(e.kind) {
 			next.set(c.Now(), e.kind, corev1.ConditionTrue, e.reason, e.message)
-		} else if len(letGo) == 0 && next.terminating == 0 && len(next.uncountedFailed)+len(next.uncountedSucceeded) == 0 {
+		} else if next.sameBut(&j.status) && len(letGo) == 0 && next.terminating == 0 && len(next.uncountedFailed)+len(next.uncountedSucceeded) == 0 {
+			if next.worthWriting(&j.status) {
+				plan.statuses = append(plan.statuses, namedStatus{"count " + j.Key(), next})
+			}
+			if next.startTime == "" {
+				// The API server refuses a finished Job without a startTime, and a Job has
+				// none while it is suspended: it ends when it is resumed.
+				return
+			}
 			kind := batchv1.JobComplete
 			if failing {
 				kind = batchv1.JobFailed
@@ -325,13 +340,19 @@ func (plan *jobPlan) finish(c *Cluster, j *job, next jobStatus, pods []*pod, e e
 		}
 	}
 	if next.worthWriting(&j.status) {
-		plan.statuses = append(plan.statuses, next)
-		if several {
-			plan.by = append(plan.by, e.pod)
-		}
+		plan.statuses = append(plan.statuses, namedStatus{name, next})
 		return
 	}
 	plan.letGo = letGo
+}
+
+// sameBut tells whether all that differs is that pods without a finalizer are counted:
+// the last condition is written with that, and with nothing else.
+func (s *jobStatus) sameBut(was *jobStatus) bool {
+	compared := *s
+	compared.succeeded, compared.failed = was.succeeded, was.failed
+	compared.uncountedSucceeded, compared.uncountedFailed = was.uncountedSucceeded, was.uncountedFailed
+	return !compared.worthWriting(was)
 }
 
 // worthWriting: startTime alone is not.

@@ -18,7 +18,7 @@ func jobName(s *jobSet, r replicatedJob, index int64) string {
 }
 
 // createJob creates a Job of a JobSet with what the API server adds to it.
-func (c *Cluster) createJob(s *jobSet, n newJob) {
+func (c *Cluster) createJob(s *jobSet, n newJob) error {
 	r := s.replicated[n.replicated]
 	name := jobName(s, r, n.index)
 	marks := c.marks(s, n)
@@ -34,7 +34,7 @@ func (c *Cluster) createJob(s *jobSet, n newJob) {
 	})
 	spec := with(below(r.template, "spec"), object{"suspend": s.suspend, "template": pod, "selector": object{"matchLabels": object{batchv1.JobNameLabel: name}}})
 	defaultJob(spec)
-	_, _ = c.API.Create(byJobSet, object{
+	_, err := c.API.Create(byJobSet, object{
 		"apiVersion": "batch/v1", "kind": "Job",
 		"metadata": object{
 			"namespace": s.Namespace, "name": name,
@@ -44,6 +44,7 @@ func (c *Cluster) createJob(s *jobSet, n newJob) {
 		},
 		"spec": spec,
 	})
+	return err
 }
 
 // podNetwork is the subdomain, where pods have host names.

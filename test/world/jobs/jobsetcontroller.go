@@ -1,8 +1,10 @@
 package jobs
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 
 	jobset "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
@@ -29,32 +31,89 @@ type newJob struct {
 	index      int64
 }
 
-// unwritten is a status that the controller has made and not written yet. It is
-// written only if the JobSet is as it was then.
-type unwritten struct {
-	uid     string
-	version int64
-	status  jobSetStatus
+// decision is a reconcile under way: what is still to be written, decided by what the
+// controller saw of a JobSet and its Jobs. Its status is written only if the JobSet is
+// still that version, and what it changes of a Job only if the Job is.
+type decision struct {
+	of   *jobSet
+	plan jobSetPlan
 }
 
+// jobSetEvents: a reconcile of which only the Jobs were written goes on with the status;
+// where decisions come late, it begins by being decided. What was decided is written even
+// if the JobSet is another by then, or is gone.
 func (c *Cluster) jobSetEvents(add func(event.Event)) {
+	for _, d := range c.decisions {
+		if d.plan.writes() > 0 {
+			c.offerJobs(d.of, d.plan, add)
+		} else if c.current(d) {
+			add(event.Event{Name: "jobset: status " + d.of.Key(), Do: func() { c.writeJobSetStatus(d.of, d.plan.status) }})
+		}
+	}
 	for _, o := range c.API.List("JobSet") {
-		if o.Deleting() || !managed(o) {
+		if o.Deleting() || !managed(o) || slices.ContainsFunc(c.decisions, func(d decision) bool {
+			return d.of.UID == o.UID && (d.plan.writes() > 0 || c.current(d))
+		}) {
 			continue
 		}
 		s := jobSetOf(o)
-		if i := slices.IndexFunc(c.unwritten, func(u unwritten) bool { return u.uid == o.UID && u.version == o.Version }); i >= 0 {
-			status := c.unwritten[i].status
-			add(event.Event{Name: "jobset: status " + o.Key(), Do: func() { c.writeJobSetStatus(s, status) }})
-			continue
-		}
-		switch plan := c.planJobSet(s); {
-		case len(plan.create)+len(plan.suspend)+len(plan.resume)+len(plan.delete) > 0:
-			add(event.Event{Name: "jobset: jobs " + o.Key(), Do: func() { c.syncJobs(s, plan) }})
-		case !plan.refused && !plan.status.equal(&s.status):
+		plan := c.planJobSet(s)
+		switch writesStatus := !plan.refused && !plan.status.equal(&s.status); {
+		case plan.writes() == 0 && !writesStatus:
+		case !c.Prompt:
+			add(event.Event{Name: "jobset: reconcile " + o.Key(), Do: func() { c.decide(s, plan) }})
+		case plan.writes() > 0:
+			c.offerJobs(s, plan, add)
+		default:
 			add(event.Event{Name: "jobset: status " + o.Key(), Do: func() { c.writeJobSetStatus(s, plan.status) }})
 		}
 	}
+}
+
+func (c *Cluster) offerJobs(s *jobSet, plan jobSetPlan, add func(event.Event)) {
+	add(event.Event{Name: "jobset: jobs " + s.Key(), Do: func() { c.syncJobs(s, plan) }})
+	if first := plan.first(); plan.writes() > 1 {
+		add(event.Event{Name: "jobset: one job of " + s.Key(), Do: func() { c.syncJobs(s, first) }})
+	}
+}
+
+// current: the JobSet is still the one that was decided about.
+func (c *Cluster) current(d decision) bool {
+	o := c.API.Get("JobSet", d.of.Namespace, d.of.Name)
+	return o == d.of.Object
+}
+
+// decide remembers what is to be written of a JobSet, and nothing else of it; a plan
+// without anything forgets it.
+func (c *Cluster) decide(s *jobSet, plan jobSetPlan) {
+	c.decided++
+	c.decisions = slices.DeleteFunc(slices.Clone(c.decisions), func(d decision) bool {
+		return d.of.UID == s.UID || d.plan.writes() == 0 && !c.current(d)
+	})
+	if plan.writes() > 0 || !plan.refused && !plan.status.equal(&s.status) {
+		c.decisions = append(c.decisions, decision{s, plan})
+	}
+}
+
+func (plan *jobSetPlan) writes() int {
+	return len(plan.create) + len(plan.suspend) + len(plan.resume) + len(plan.delete)
+}
+
+// first is the plan up to the first write: where a reconcile breaks off, or begins anew
+// before its cache shows all that the last one wrote.
+func (plan *jobSetPlan) first() jobSetPlan {
+	one := jobSetPlan{refused: true}
+	switch {
+	case len(plan.create) > 0:
+		one.create = plan.create[:1]
+	case len(plan.suspend) > 0:
+		one.suspend = plan.suspend[:1]
+	case len(plan.resume) > 0:
+		one.resume = plan.resume[:1]
+	default:
+		one.delete = plan.delete[:1]
+	}
+	return one
 }
 
 // planJobSet is one reconcile of the JobSet controller.
@@ -165,40 +224,53 @@ func (s *jobSetStatus) inProgress(now string) {
 	s.set(now, jobset.JobSetStartupPolicyInProgress, "True", "InOrderStartupPolicyInProgress", "in order startup policy is in progress")
 }
 
-// syncJobs writes Jobs, and keeps the status that follows for later.
+// syncJobs writes Jobs, and keeps the status that follows for later. At a Job that has
+// changed it breaks off.
 func (c *Cluster) syncJobs(s *jobSet, plan jobSetPlan) {
+	var errs []error
 	for _, j := range plan.delete {
 		_ = c.API.Delete(byJobSet, "Job", j.Namespace, j.Name, apiserver.Deletion{UID: j.UID, Propagation: apiserver.Foreground})
 	}
 	for _, n := range plan.create {
-		c.createJob(s, n)
+		errs = append(errs, c.createJob(s, n))
 	}
 	for _, j := range plan.suspend {
-		_, _ = c.API.Patch(byJobSet, "Job", j.Namespace, j.Name, object{"metadata": object{"uid": j.UID}, "spec": object{"suspend": true}}, "")
+		_, err := c.API.Patch(byJobSet, "Job", j.Namespace, j.Name, object{"metadata": exactly(j), "spec": object{"suspend": true}}, "")
+		errs = append(errs, err)
 	}
 	for _, j := range plan.resume {
-		c.resumeJob(s, j)
+		errs = append(errs, c.resumeJob(s, j))
 	}
-	c.unwritten = slices.DeleteFunc(slices.Clone(c.unwritten), func(u unwritten) bool { return u.uid == s.UID })
-	if !plan.refused && !plan.status.equal(&s.status) {
-		c.unwritten = append(c.unwritten, unwritten{s.UID, s.Version, plan.status})
+	left := jobSetPlan{refused: true}
+	if errors.Join(errs...) == nil && !plan.refused {
+		left = jobSetPlan{status: plan.status}
 	}
+	c.decide(s, left)
+}
+
+// exactly is the precondition that a Job is the version that was seen.
+func exactly(j *job) object {
+	return object{"uid": j.UID, "resourceVersion": strconv.FormatInt(j.Version, 10)}
 }
 
 func (c *Cluster) writeJobSetStatus(s *jobSet, status jobSetStatus) {
-	c.unwritten = slices.DeleteFunc(slices.Clone(c.unwritten), func(u unwritten) bool { return u.uid == s.UID })
+	c.decide(s, jobSetPlan{refused: true})
 	_, _ = c.API.Update(byJobSet, s.Object, apiserver.Status, func(body map[string]any) { body["status"] = status.body() })
 }
 
 // resumeJob starts a Job. What of the pod template may have changed while the JobSet
 // was suspended is merged into the Job's; nothing is taken away.
-func (c *Cluster) resumeJob(s *jobSet, j *job) {
+func (c *Cluster) resumeJob(s *jobSet, j *job) error {
 	if j.status.startTime != "" {
-		_, _ = c.API.Patch(byJobSet, "Job", j.Namespace, j.Name, object{"status": object{"startTime": nil}}, apiserver.Status)
+		o, err := c.API.Patch(byJobSet, "Job", j.Namespace, j.Name, object{"metadata": exactly(j), "status": object{"startTime": nil}}, apiserver.Status)
+		if err != nil {
+			return err
+		}
+		j = jobOf(o)
 	}
 	i := slices.IndexFunc(s.replicated, func(r replicatedJob) bool { return r.name == j.replicatedJob })
 	if i < 0 {
-		return
+		return nil
 	}
 	from, to := below(s.replicated[i].template, "spec", "template"), below(j.Body, "spec", "template")
 	metadata, spec := object{}, object{}
@@ -215,8 +287,9 @@ func (c *Cluster) resumeJob(s *jobSet, j *job) {
 			spec[key] = merged
 		}
 	}
-	_, _ = c.API.Patch(byJobSet, "Job", j.Namespace, j.Name, object{
-		"metadata": object{"uid": j.UID},
+	_, err := c.API.Patch(byJobSet, "Job", j.Namespace, j.Name, object{
+		"metadata": exactly(j),
 		"spec":     object{"suspend": false, "template": object{"metadata": metadata, "spec": spec}},
 	}, "")
+	return err
 }

@@ -33,8 +33,10 @@ type process struct {
 	// unpullable: its image cannot be had. slowUntil is when it can.
 	unpullable bool
 	slowUntil  time.Time
-	// killAt is when SIGKILL follows SIGTERM; zero: there was no SIGTERM.
+	// killAt is when SIGKILL follows SIGTERM; zero: there was no SIGTERM. given is the
+	// grace that was given.
 	killAt time.Time
+	given  time.Duration
 	killed bool
 	// evicted by the kubelet, outOfMemory killed by the kernel.
 	evicted, outOfMemory bool
@@ -114,11 +116,16 @@ func (c *Cluster) kubeletEvents(add func(event.Event)) {
 		if p.node == "" || !c.alive(p.node) {
 			continue
 		}
-		if name, do := c.nextOf(p); do != nil {
-			add(event.Event{Name: "kubelet: " + name + " " + p.Key(), Do: func() {
+		does := func(what string, do func()) {
+			add(event.Event{Name: "kubelet: " + what + " " + p.Key(), Do: func() {
 				do()
 				c.forget()
 			}})
+		}
+		if r := c.process(p.UID); r == nil || !r.started {
+			c.unstarted(p, r, does)
+		} else {
+			c.startedPod(p, r, does)
 		}
 	}
 	// Processes whose pod is gone from the API.
@@ -133,66 +140,83 @@ func (c *Cluster) kubeletEvents(add func(event.Event)) {
 		if _, exited, _ := c.Workers.State(r.uid); exited {
 			continue
 		}
-		uid := r.uid
-		if name, do := c.stop(r, r.grace); do != nil {
-			add(event.Event{Name: fmt.Sprintf("kubelet: %s left behind %s/%s", name, r.namespace, r.name), Do: func() {
-				do(c.process(uid))
+		if what, do := c.stop(r, r.grace); do != nil {
+			add(event.Event{Name: fmt.Sprintf("kubelet: %s left behind %s/%s", what, r.namespace, r.name), Do: func() {
+				do()
 				c.forget()
 			}})
 		}
 	}
 }
 
-// nextOf is the next thing that the kubelet does with a pod; nil: nothing.
-func (c *Cluster) nextOf(p *pod) (string, func()) {
-	r := c.process(p.UID)
-	if r == nil || !r.started {
-		switch {
-		case p.deleting && p.ended():
-			return c.remove(p)
-		case p.deleting:
-			return "end", func() { c.endUnstarted(p) }
-		case p.ended() || r != nil && (r.unpullable || c.Now().Before(r.slowUntil)):
-			return "", nil
-		}
-		return "start", func() { c.start(p) }
-	}
-	ready, exited, code := c.Workers.State(p.UID)
+// unstarted is what becomes of a pod that does not run yet.
+func (c *Cluster) unstarted(p *pod, r *process, does func(string, func())) {
 	switch {
-	case exited && !p.ended():
-		return "end", func() { c.end(p, r, code) }
-	case p.deleting && exited:
-		return c.remove(p)
-	case p.deleting || p.ended():
-		name, do := c.stop(r, time.Duration(p.grace())*time.Second)
-		if do == nil {
-			return "", nil
+	case p.deleting && p.ended():
+		c.remove(p, does)
+	case p.deleting:
+		does("end", func() { c.endUnstarted(p) })
+	case p.ended() || r != nil && (r.unpullable || c.Now().Before(r.slowUntil)):
+	default:
+		does("start", func() { c.start(p) })
+	}
+}
+
+// startedPod is what the kubelet does with a pod that runs or has ended.
+func (c *Cluster) startedPod(p *pod, r *process, does func(string, func())) {
+	ready, exited, code := c.Workers.State(p.UID)
+	if exited {
+		switch {
+		case !p.ended():
+			does("end", func() { c.end(p, r, code) })
+		case p.deleting:
+			c.remove(p, does)
 		}
-		return name, func() { do(c.process(p.UID)) }
-	case ready != p.ready:
-		return "ready", func() {
-			c.setPodStatus(byKubelet, p, func(status object) { c.runs(p, status, ready) })
+		return
+	}
+	if p.phase == corev1.PodPending || ready != p.ready && !p.deleting && !p.ended() {
+		does("report", func() { c.report(p, ready) })
+	}
+	if p.deleting || p.ended() || r.evicted {
+		grace := time.Duration(p.grace()) * time.Second
+		if r.evicted {
+			grace = 0
 		}
+		if what, do := c.stop(r, grace); do != nil {
+			does(what, do)
+		}
+		return
 	}
 	control, notice := c.content(p, r.volume)
 	if notice != r.notice || control != r.control && !c.Now().Before(r.syncedAt.Add(refreshPeriod)) {
-		return "refresh", func() { c.project(p, control, notice) }
+		does("refresh", func() { c.project(p, control, notice) })
 	}
-	return "", nil
 }
 
-// start starts the containers of a pod. Its volumes are there before.
+// start starts the containers of a pod. Its volumes are there before; that it runs is
+// reported later.
 func (c *Cluster) start(p *pod) {
 	r := c.known(p)
 	r.started = true
 	control, notice := c.content(p, r.volume)
 	c.project(p, control, notice)
 	c.Workers.Start(p.Object)
-	ready, _, _ := c.Workers.State(p.UID)
+}
+
+// report is the status of a pod whose containers run.
+func (c *Cluster) report(p *pod, ready bool) {
 	c.setPodStatus(byKubelet, p, func(status object) {
-		status["phase"], status["startTime"] = string(corev1.PodRunning), timestamp(c.Now())
-		setPodCondition(status, c.Now(), corev1.PodInitialized, "True", "", "")
-		c.runs(p, status, ready)
+		reason := ""
+		if !ready {
+			reason = "ContainersNotReady"
+		}
+		if p.phase == corev1.PodPending {
+			status["phase"], status["startTime"] = string(corev1.PodRunning), timestamp(c.Now())
+			setPodCondition(status, c.Now(), corev1.PodInitialized, "True", "", "")
+		}
+		setReady(status, c.Now(), ready, reason)
+		startedAt := text(status, "startTime")
+		status["containerStatuses"] = containers(p, ready, func(string) object { return object{"running": object{"startedAt": startedAt}} })
 	})
 }
 
@@ -202,30 +226,31 @@ func (c *Cluster) project(p *pod, control, notice string) {
 	c.Workers.Projected(p.UID, control, notice)
 }
 
-// runs is the status of a pod whose containers run.
-func (c *Cluster) runs(p *pod, status object, ready bool) {
-	reason := ""
-	if !ready {
-		reason = "ContainersNotReady"
-	}
-	setReady(status, c.Now(), ready, reason)
-	startedAt := text(status, "startTime")
-	status["containerStatuses"] = containers(p, ready, func(string) object { return object{"running": object{"startedAt": startedAt}} })
-}
+// minGrace is what processes get between SIGTERM and SIGKILL at least.
+const minGrace = 2 * time.Second
 
-// stop is SIGTERM and, when the grace period is over, SIGKILL.
-func (c *Cluster) stop(r *process, grace time.Duration) (string, func(*process)) {
+// stop is SIGTERM and, when the grace period is over, SIGKILL. The period can only be
+// shortened afterwards.
+func (c *Cluster) stop(r *process, grace time.Duration) (string, func()) {
+	uid := r.uid
+	grace = max(grace, minGrace)
 	switch {
 	case r.killed:
 	case r.killAt.IsZero():
-		return "terminate", func(r *process) {
-			r.killAt = c.Now().Add(grace)
-			c.Workers.Terminate(r.uid)
+		return "terminate", func() {
+			r := c.process(uid)
+			r.killAt, r.given = c.Now().Add(grace), grace
+			c.Workers.Terminate(uid)
+		}
+	case grace < r.given && c.Now().Add(grace).Before(r.killAt):
+		return "hurry", func() {
+			r := c.process(uid)
+			r.killAt, r.given = c.Now().Add(grace), grace
 		}
 	case !c.Now().Before(r.killAt):
-		return "kill", func(r *process) {
-			r.killed = true
-			c.Workers.Kill(r.uid)
+		return "kill", func() {
+			c.process(uid).killed = true
+			c.Workers.Kill(uid)
 		}
 	}
 	return "", nil
@@ -272,11 +297,10 @@ func (c *Cluster) endUnstarted(p *pod) {
 
 // remove lets a deleted pod go, now that nothing of it is left. With a finalizer it
 // stays, and the kubelet has done its part.
-func (c *Cluster) remove(p *pod) (string, func()) {
-	if p.grace() == 0 {
-		return "", nil
+func (c *Cluster) remove(p *pod, does func(string, func())) {
+	if p.grace() > 0 {
+		does("remove", func() { c.deletePod(byKubelet, p, 0) })
 	}
-	return "remove", func() { c.deletePod(byKubelet, p, 0) }
 }
 
 // kubeletNext is when a grace period, a refresh or a slow start is over.

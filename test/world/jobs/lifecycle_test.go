@@ -214,6 +214,14 @@ func TestSuspendedPodSeenFailedFailsTheJob(t *testing.T) {
 	r.step("kubelet: end")
 	r.step("job: status")
 	r.want("Job", conditions(r.job(0)), "Suspended=JobSuspended FailureTarget=PodFailurePolicy")
+	// It has no startTime, and cannot end without one.
+	r.Settle()
+	r.want("Job", conditions(r.job(0)), "Suspended=JobSuspended FailureTarget=PodFailurePolicy")
+	r.want("JobSet", conditions(r.jobSet()), "Suspended=SuspendedJobs")
+	r.patch("JobSet", "team", "llama-1", object{"spec": object{"suspend": false}}, "")
+	r.Settle()
+	r.want("JobSet", conditions(r.jobSet()), "Failed=ReachedMaxRestarts")
+	r.want("pods", len(r.pods()), 0)
 }
 
 func TestSuspendedThenResumed(t *testing.T) {
@@ -306,4 +314,30 @@ func TestNamespaceThatEnds(t *testing.T) {
 	r.settleAll()
 	r.want("namespaces", len(r.api.List("Namespace")), 0)
 	r.want("pods", len(r.pods()), 0)
+}
+
+// What was decided is written, whatever has become of the JobSet.
+func TestLateDecisions(t *testing.T) {
+	r := newRig(t)
+	r.Prompt = false
+	r.create(jobSet("llama-1", true, 2, 1))
+	r.Settle()
+	r.patch("JobSet", "team", "llama-1", object{"spec": object{"suspend": false}}, "")
+	r.step("jobset: reconcile")
+	r.patch("JobSet", "team", "llama-1", object{"spec": object{"suspend": true}}, "")
+	r.step("jobset: jobs")
+	r.want("Job's suspend", r.job(0).Bool("spec", "suspend"), false)
+	r.step("job: pods team/llama-1-workers-0")
+	r.want("JobSet", conditions(r.jobSet())+" "+counts(r.jobSet()), "Suspended=SuspendedJobs suspended=2")
+	r.Settle()
+	r.want("pods", len(r.pods()), 0)
+
+	// A Job that changed since is left to the next time.
+	r.patch("JobSet", "team", "llama-1", object{"spec": object{"suspend": false}}, "")
+	r.step("jobset: reconcile")
+	r.patch("Job", "team", "llama-1-workers-1", object{"metadata": object{"labels": object{"changed": "yes"}}}, "")
+	r.step("jobset: jobs")
+	r.want("suspend", []bool{r.job(0).Bool("spec", "suspend"), r.job(1).Bool("spec", "suspend")}, []bool{false, true})
+	r.Settle()
+	r.want("JobSet", counts(r.jobSet()), "active=2 ready=2")
 }

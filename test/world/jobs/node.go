@@ -55,13 +55,18 @@ func (c *Cluster) alive(node string) bool {
 // nodeEvents are what the control plane does about nodes that are lost, about those
 // that are back, and about pods of nodes that are gone.
 func (c *Cluster) nodeEvents(add func(event.Event)) {
+	evicting := c.evicting()
 	for _, node := range c.API.List("Node") {
-		unreachable := unreachableTaint(node) != nil
+		silent, tainted := node.Condition("Ready")["status"] == "Unknown", executes(node) != nil
 		switch lost := c.lost(node.Name); {
-		case lost != nil && !unreachable && !c.Now().Before(lost.since.Add(silence)):
+		case lost != nil && !silent && !c.Now().Before(lost.since.Add(silence)):
 			add(event.Event{Name: "nodes: unreachable " + node.Name, Do: func() { c.setUnreachable(node) }})
-		case lost == nil && unreachable:
-			add(event.Event{Name: "nodes: ready " + node.Name, Do: func() { c.setReachable(node) }})
+		case lost == nil && silent:
+			add(event.Event{Name: "nodes: ready " + node.Name, Do: func() { c.setReady(node) }})
+		case evicting && silent && !tainted:
+			add(event.Event{Name: "nodes: taint " + node.Name, Do: func() { c.taint(node) }})
+		case tainted && (!silent || c.allSilent()):
+			add(event.Event{Name: "nodes: untaint " + node.Name, Do: func() { c.untaint(node) }})
 		}
 	}
 	for _, o := range c.API.List("Pod") {
@@ -129,7 +134,9 @@ func (c *Cluster) disruptAndDelete(by string, p *pod, reason, message string) {
 	c.deletePod(by, p, -1)
 }
 
-func unreachableTaint(node *apiserver.Object) object {
+// executes returns the taint for which the pods of an unreachable node are deleted; nil:
+// they are not.
+func executes(node *apiserver.Object) object {
 	for _, item := range node.List("spec", "taints") {
 		if taint, _ := item.(object); taint["key"] == taintUnreachable && taint["effect"] == string(corev1.TaintEffectNoExecute) {
 			return taint
@@ -147,7 +154,7 @@ func (c *Cluster) evictionDue(p *pod) time.Time {
 	if node == nil {
 		return time.Time{}
 	}
-	taint := unreachableTaint(node)
+	taint := executes(node)
 	if taint == nil {
 		return time.Time{}
 	}
@@ -160,11 +167,33 @@ func (c *Cluster) evictionDue(p *pod) time.Time {
 	return moment(text(taint, "timeAdded")).Add(time.Duration(seconds) * time.Second)
 }
 
+// allSilent: no node is heard. Then nothing is evicted: it may be the network.
+func (c *Cluster) allSilent() bool {
+	for _, node := range c.API.List("Node") {
+		if node.Condition("Ready")["status"] != "Unknown" {
+			return false
+		}
+	}
+	return true
+}
+
+// evicting tells whether pods of silent nodes are deleted: not while all are silent,
+// nor, in a small cluster, while more than two are and with them more than half.
+func (c *Cluster) evicting() bool {
+	silent := 0
+	nodes := c.API.List("Node")
+	for _, node := range nodes {
+		if node.Condition("Ready")["status"] == "Unknown" {
+			silent++
+		}
+	}
+	return silent < len(nodes) && (silent <= 2 || float64(silent)/float64(len(nodes)) < 0.55)
+}
+
 // setUnreachable marks a node that says nothing, and its pods as not ready.
 func (c *Cluster) setUnreachable(node *apiserver.Object) {
-	c.setNode(node, "Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status.", append(slices.Clone(node.List("spec", "taints")),
-		object{"key": taintUnreachable, "effect": string(corev1.TaintEffectNoSchedule), "timeAdded": timestamp(c.Now())},
-		object{"key": taintUnreachable, "effect": string(corev1.TaintEffectNoExecute), "timeAdded": timestamp(c.Now())}))
+	c.setTaints(node, append(slices.Clone(node.List("spec", "taints")), unreachable(corev1.TaintEffectNoSchedule, c.Now())))
+	c.setReadiness(node, "Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status.")
 	for _, o := range c.API.List("Pod") {
 		if p := podOf(o); p.node == node.Name && p.ready {
 			c.setPodStatus(byNodes, p, func(status object) { setPodCondition(status, c.Now(), corev1.PodReady, "False", "NodeNotReady", "") })
@@ -172,20 +201,40 @@ func (c *Cluster) setUnreachable(node *apiserver.Object) {
 	}
 }
 
-// setReachable undoes it, once the kubelet is heard again.
-func (c *Cluster) setReachable(node *apiserver.Object) {
-	taints := slices.DeleteFunc(slices.Clone(node.List("spec", "taints")), func(item any) bool { return item.(object)["key"] == taintUnreachable })
-	c.setNode(node, "True", "KubeletReady", "kubelet is posting ready status", taints)
+func unreachable(effect corev1.TaintEffect, now time.Time) object {
+	return object{"key": taintUnreachable, "effect": string(effect), "timeAdded": timestamp(now)}
 }
 
-func (c *Cluster) setNode(node *apiserver.Object, ready, reason, message string, taints []any) {
+// setReady undoes it, once the kubelet is heard again.
+func (c *Cluster) setReady(node *apiserver.Object) {
+	c.setTaints(node, without(node.List("spec", "taints"), corev1.TaintEffectNoSchedule))
+	c.setReadiness(node, "True", "KubeletReady", "kubelet is posting ready status")
+}
+
+func (c *Cluster) taint(node *apiserver.Object) {
+	c.setTaints(node, append(slices.Clone(node.List("spec", "taints")), unreachable(corev1.TaintEffectNoExecute, c.Now())))
+}
+
+func (c *Cluster) untaint(node *apiserver.Object) {
+	c.setTaints(node, without(node.List("spec", "taints"), corev1.TaintEffectNoExecute))
+}
+
+func without(taints []any, effect corev1.TaintEffect) []any {
+	return slices.DeleteFunc(slices.Clone(taints), func(item any) bool {
+		taint := item.(object)
+		return taint["key"] == taintUnreachable && taint["effect"] == string(effect)
+	})
+}
+
+func (c *Cluster) setTaints(node *apiserver.Object, taints []any) {
 	var spec any
 	if len(taints) > 0 {
 		spec = taints
 	}
-	if _, err := c.API.Patch(byNodes, "Node", "", node.Name, object{"spec": object{"taints": spec}}, ""); err != nil {
-		return
-	}
+	_, _ = c.API.Patch(byNodes, "Node", "", node.Name, object{"spec": object{"taints": spec}}, "")
+}
+
+func (c *Cluster) setReadiness(node *apiserver.Object, ready, reason, message string) {
 	status := with(below(node.Body, "status"), nil)
 	setPodCondition(status, c.Now(), "Ready", ready, reason, message)
 	_, _ = c.API.Patch(byNodes, "Node", "", node.Name, object{"status": status}, apiserver.Status)

@@ -38,10 +38,30 @@ func TestLostNodeKeepsItsPodsTerminating(t *testing.T) {
 	r.check(r.ReturnNode("node-0"))
 	r.Settle()
 	// The suspension has let go only of pods that were active: these count.
-	r.want("Job", counts(r.job(0)), "succeeded=2 terminating=0")
-	r.want("JobSet", conditions(r.jobSet()), "Suspended=SuspendedJobs Completed=AllJobsCompleted")
+	r.want("Job", conditions(r.job(0))+" "+counts(r.job(0)), "Suspended=JobSuspended SuccessCriteriaMet=CompletionsReached succeeded=2 terminating=0")
+	r.want("JobSet", conditions(r.jobSet()), "Suspended=SuspendedJobs")
 	r.want("pods", len(r.pods()), 0)
 	r.want("taints", r.api.Get("Node", "", "node-0").At("spec", "taints"), nil)
+}
+
+// Where no node is heard, it may be the network: pods stay as they are.
+func TestAllNodesLost(t *testing.T) {
+	r := newRig(t)
+	r.running(1, 2)
+	r.check(r.LoseNode("node-0"))
+	r.pass(time.Minute)
+	r.Settle()
+	r.check(r.LoseNode("node-1"))
+	for range 10 {
+		r.pass(10 * time.Minute)
+		r.Settle()
+	}
+	r.want("Job", counts(r.job(0)), "active=2 terminating=0")
+	r.check(r.ReturnNode("node-1"))
+	r.Settle()
+	r.pass(300 * time.Second)
+	r.Settle()
+	r.want("Job", counts(r.job(0)), "terminating=2")
 }
 
 // A Node that is deleted takes its pods' objects along, but not their processes: those

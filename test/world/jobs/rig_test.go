@@ -88,7 +88,7 @@ func newRig(t testing.TB) *rig {
 	r := &rig{t: t, now: time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC), workers: &workers{pods: map[string]*worker{}}}
 	r.api = apiserver.New(func() time.Time { return r.now })
 	r.collector = apiserver.NewCollector(r.api)
-	r.Cluster = jobs.New(jobs.Env{API: r.api, Now: func() time.Time { return r.now }, Workers: r.workers})
+	r.Cluster = jobs.New(jobs.Env{API: r.api, Now: func() time.Time { return r.now }, Workers: r.workers, Prompt: true})
 	r.create(object{"kind": "Namespace", "metadata": object{"name": "team"}})
 	for _, name := range []string{"node-0", "node-1"} {
 		r.create(object{"kind": "Node", "metadata": object{"name": name, "labels": object{"pool": "a"}}})
