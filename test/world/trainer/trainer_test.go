@@ -242,6 +242,24 @@ func TestAYieldWithASaveInFlight(t *testing.T) {
 	}
 }
 
+// One whose parts are all stored is not dropped: its commit is under way.
+func TestAYieldDoesNotDropACommitThatIsUnderWay(t *testing.T) {
+	r := newRig(t, Behaviour{StepTime: 2 * time.Second, SaveTime: 20 * time.Second})
+	r.start(1, "")
+	r.committed(32)
+	r.work(func() bool { return len(r.gangs[0].flying) > 0 && r.gangs[0].flying[0].stored == 4 })
+	// The manifest is due 4 s later, and 22 s for another save would not be left.
+	r.ask(1, 24*time.Second)
+	r.work(r.ended)
+	var got []int64
+	for _, commit := range r.last().Commits {
+		got = append(got, commit.Step)
+	}
+	if len(got) != 3 || got[1] != 62 || r.last().Outcome != "yielded" || r.last().Lost() != 0 {
+		t.Errorf("%v: %s", got, r.last().Message)
+	}
+}
+
 // What keeps a yield from being serviced ends with 76, in bounded time.
 func TestYieldsThatAreNotServiced(t *testing.T) {
 	slow := Behaviour{StepTime: time.Second, SaveTime: time.Hour}

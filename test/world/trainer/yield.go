@@ -96,7 +96,7 @@ func (g *gang) agree(now time.Time) {
 		left, rest := g.asked.left(now), max(0, g.estimate-now.Sub(kept[0].begun))
 		switch {
 		case g.estimate < 0 || rest+g.estimate <= left:
-		case g.estimate <= left && kept[0].manifest == nil:
+		case g.estimate <= left && kept[0].stored < len(kept[0].parts):
 			g.flying = nil
 		case g.estimate <= left:
 		default:
