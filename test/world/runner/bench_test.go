@@ -39,3 +39,32 @@ func BenchmarkClone(b *testing.B) {
 		of = of.Clone(env)
 	}
 }
+
+// What may happen, as the engine asks before each event.
+func BenchmarkEvents(b *testing.B) {
+	r := newRig(b, lagging)
+	r.json = func() bool { return false }
+	r.apply("llama")
+	r.settle(time.Minute)
+	r.spec("llama", "suspend", true)
+	of := r.runners[0]
+	n := 0
+	b.ReportAllocs()
+	for b.Loop() {
+		of.Events(func(event) { n++ })
+		of.Next()
+	}
+	b.ReportMetric(float64(n)/float64(b.N), "events")
+}
+
+// A fingerprint, as exploration takes one of each state.
+func BenchmarkFingerprint(b *testing.B) {
+	r := newRig(b, lagging)
+	r.json = func() bool { return false }
+	r.apply("llama")
+	r.settle(time.Minute)
+	b.ReportAllocs()
+	for b.Loop() {
+		r.runners[0].Fingerprint(&plainHash{})
+	}
+}

@@ -60,13 +60,14 @@ func (r *Runner) Events(add func(event.Event)) {
 	}
 }
 
-// before is the state of a kind before its last change.
+// before is the state of a kind before its last change, if the API server still has
+// it.
 func (r *Runner) before(name string) int64 {
-	changed := r.API.Changed(name)
-	if changed == 0 {
+	changes := r.API.Changes(name, 0)
+	if len(changes) == 0 {
 		return 0
 	}
-	return changed - 1
+	return changes[max(0, len(changes)-2)]
 }
 
 // viewEvents move the views: one change further, or to the present.
