@@ -38,7 +38,7 @@ var phases = []rule[standing]{
 	{name: "GoesBack", when: (*situation).releasing, then: (*situation).releasingStanding},
 	{name: "GivenUp", when: (*situation).leftoverHoldsQuota, then: (*situation).givenUpStanding},
 	{name: "Paused", when: func(s *situation) bool { return s.spec.Suspend && !s.live() }, then: at(v1beta1.PhasePaused, v1beta1.ReasonPaused, "suspended; nothing runs and no quota is held; set spec.suspend to false to go on")},
-	{name: "Ends", when: func(s *situation) bool { return !s.ended() && (s.attempt.finished() || s.attempt.jobset == nil) }, then: (*situation).ending},
+	{name: "Ends", when: (*situation).endsByItself, then: (*situation).ending},
 	{name: "Trains", when: func(s *situation) bool { return s.live() && s.trains() }, then: (*situation).training},
 	{name: "Restores", when: func(s *situation) bool { return s.live() && s.attempt.allReady() }, then: (*situation).restoring},
 	{name: "PodsNotReady", when: (*situation).live, then: (*situation).podsNotReady},
@@ -107,7 +107,12 @@ func (s *situation) exhaustedStanding() standing {
 		message: fmt.Sprintf("attempt %d was the last that names have room for; create another job", maxAttempt)}
 }
 
-// ending: the attempt ended by itself, and pods of it are left.
+// endsByItself: the attempt's JobSet finished, was suspended or is gone, and
+// nobody asked for it; pods of it are left.
+func (s *situation) endsByItself() bool {
+	return !s.ended() && (s.attempt.jobset == nil || s.attempt.finished() || s.attempt.ran() && s.attempt.jobset.suspended())
+}
+
 func (s *situation) ending() standing {
 	return standing{phase: v1beta1.PhaseDraining, reason: v1beta1.ReasonVerdictPending, message: fmt.Sprintf("attempt %d ended; pods of it are left", s.attempt.number)}
 }

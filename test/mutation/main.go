@@ -8,6 +8,7 @@
 //	go run ./test/mutation -sample 200        about so many, evenly spread
 //	go run ./test/mutation -mutant 17         one, as a diff and with the output of its tests
 //	go run ./test/mutation -list              what would be run
+//	go run ./test/mutation -unreached         what no test runs, in a minute
 //	go run ./test/mutation -json report.json  the report for machines
 //	go run ./test/mutation -again report.json only those that survived then
 //
@@ -33,15 +34,16 @@ import (
 var folders = []string{"compose", "compose/checkpoint"}
 
 type options struct {
-	atLeast  float64
-	file     string
-	sample   int
-	mutant   int
-	list     bool
-	json     string
-	again    string
-	parallel int
-	suites   string
+	atLeast   float64
+	file      string
+	sample    int
+	mutant    int
+	list      bool
+	unreached bool
+	json      string
+	again     string
+	parallel  int
+	suites    string
 }
 
 func main() {
@@ -51,6 +53,7 @@ func main() {
 	flag.IntVar(&o.sample, "sample", 0, "run about so many, evenly spread; 0: all")
 	flag.IntVar(&o.mutant, "mutant", -1, "show this mutant as a diff and run it alone, with the output of the tests")
 	flag.BoolVar(&o.list, "list", false, "list the mutants and run nothing")
+	flag.BoolVar(&o.unreached, "unreached", false, "list the mutants whose code no test runs, and run none")
 	flag.StringVar(&o.json, "json", "", "write the report as JSON to this file; - for standard output")
 	flag.StringVar(&o.again, "again", "", "run only the mutants that survived in this JSON report")
 	flag.IntVar(&o.parallel, "parallel", 2, "how many tests run side by side")
@@ -96,6 +99,10 @@ func run(ctx context.Context, o *options) (code int, err error) {
 	defer func() { err = errors.Join(err, bench.remove()) }()
 	if err := bench.survey(ctx, o.parallel); err != nil {
 		return 2, err
+	}
+	if o.unreached {
+		bench.listUnreached(chosen)
+		return 0, nil
 	}
 	if o.mutant >= 0 {
 		return bench.show(ctx, chosen[0])

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -91,6 +92,18 @@ func (p *progress) add(r *result) {
 	p.told = time.Now()
 	left := time.Since(p.start) / time.Duration(p.done) * time.Duration(p.total-p.done)
 	fmt.Fprintf(os.Stderr, "%d of %d mutants, %d killed, %d survived, %s left\n", p.done, p.total, p.done-p.survivors, p.survivors, left.Round(time.Second))
+}
+
+// listUnreached prints the mutants whose code no test runs.
+func (b *bench) listUnreached(chosen []*change) {
+	n := 0
+	for _, c := range chosen {
+		if !slices.ContainsFunc(b.suites, func(t *built) bool { return len(t.reach[c.reachedAs]) > 0 }) {
+			n++
+			fmt.Println((&result{change: c}).survival())
+		}
+	}
+	fmt.Printf("mutation: %d of %d mutants are in code that no test runs\n", n, len(chosen))
 }
 
 // show runs one mutant and prints all there is to see.
