@@ -82,8 +82,9 @@ func running(j *compose.JobSet) bool {
 
 // number of an attempt by its JobSet's name; 0 when it is none.
 func number(name string) int32 {
-	n, err := strconv.ParseInt(strings.TrimPrefix(name, "llama-"), 10, 32)
-	if err != nil || n > 99999 || strings.TrimPrefix(name, "llama-") != strconv.FormatInt(n, 10) {
+	digits, ok := strings.CutPrefix(name, "llama-")
+	n, err := strconv.ParseInt(digits, 10, 32)
+	if !ok || err != nil || n > 99999 || digits != strconv.FormatInt(n, 10) {
 		return 0
 	}
 	return int32(n)

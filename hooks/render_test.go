@@ -2,6 +2,7 @@ package hooks
 
 import (
 	"encoding/json"
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -37,6 +38,32 @@ func TestRenderIsWhatComposeSays(t *testing.T) {
 		compareWithCompose(t, &compose.Child{APIVersion: "v1", Kind: "ConfigMap", Name: "c", New: map[string]any{
 			"metadata": map[string]any{"name": "c", "creationTimestamp": nil}, "data": map[string]string{"k": "v"}, "status": map[string]any{}}})
 	})
+}
+
+// What the API server or a client keeps in an object is not sent back: a stale
+// resourceVersion would be a conflict, and managedFields would be refused.
+func TestRenderReturnsNothingOfTheAPIServers(t *testing.T) {
+	observed := `{"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "c", "namespace": "n", "labels": {"a": "b"}, "finalizers": ["f"],
+		"managedFields": [{}], "uid": "u", "resourceVersion": "7", "generation": 2, "creationTimestamp": "2026-11-29T10:00:00Z",
+		"deletionTimestamp": "2026-11-29T10:00:00Z", "deletionGracePeriodSeconds": 30, "selfLink": "/c",
+		"annotations": {%s"metacontroller.k8s.io/last-applied-configuration": "{}", "kubectl.kubernetes.io/last-applied-configuration": "{}"}},
+		"data": {"k": "v"}, "status": {"phase": "x"}}`
+	for mine, annotations := range map[string]map[string]any{"": nil, `"mine": "x", `: {"mine": "x"}} {
+		c := &compose.Child{APIVersion: "v1", Kind: "ConfigMap", Name: "c", Observed: json.RawMessage(fmt.Sprintf(observed, mine))}
+		metadata := map[string]any{"name": "c", "namespace": "n", "labels": map[string]any{"a": "b"}, "finalizers": []any{"f"}}
+		if annotations != nil {
+			metadata["annotations"] = annotations
+		}
+		want := map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": map[string]any{"k": "v"}}
+		got, err := render(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(any(want), values(t, got)); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
+		compareWithCompose(t, c)
+	}
 }
 
 func compareWithCompose(t *testing.T, c *compose.Child) {

@@ -21,6 +21,7 @@ type suite struct {
 var suites = []suite{
 	{name: "golden", folder: "hooks", test: "TestGolden", parts: entries("testdata/sync/*/observed.yaml", func(p string) string { return filepath.Base(filepath.Dir(p)) })},
 	{name: "scripts", folder: "test/lifecycle", test: "TestScripts", parts: entries("testdata/lifecycle/*.txt", func(p string) string { return strings.TrimSuffix(filepath.Base(p), ".txt") })},
+	{name: "render", folder: "hooks", test: "TestRender", parts: whole},
 	{name: "units", folder: "compose/checkpoint", test: "Test", parts: whole},
 	{name: "promises", folder: "compose", test: "TestDecisionsKeepThePromises", parts: names(
 		"golden_case", "golden_case_at_another_time", "golden_case_of_which_something_is_not_seen", "golden_case_with_another_store",
