@@ -59,12 +59,13 @@ func keepsLogs(o v1beta1.Outcome) bool {
 }
 
 // mayStart: the attempt holds the claim of the reservation that its JobSet was
-// built for, nothing has happened that would take it away, and it is not too late:
-// the API server may refuse the update that starts it.
+// built for, nobody has asked it to end, nothing has happened that would take the
+// claim away, and it is not too late: the API server may refuse the update that
+// starts it.
 func (s *situation) mayStart() bool { return s.holdsClaim() && !s.startupOverdue() }
 
 func (s *situation) holdsClaim() bool {
-	return !s.deleting && !s.terminal() && !s.spec.Suspend && s.claimed() && !s.admissionGoes() &&
+	return !s.deleting && !s.terminal() && !s.spec.Suspend && s.yield == nil && s.claimed() && !s.admissionGoes() &&
 		s.attempt.jobset.builtFor().equal(s.reservation)
 }
 

@@ -154,6 +154,8 @@ func (s *situation) outcomeMessage(o v1beta1.Outcome) string {
 	switch {
 	case !s.started() && s.holdsClaim():
 		return "never started: the startup deadline came first"
+	case !s.started() && s.yield != nil:
+		return "never started: it was asked to end before"
 	case !s.started():
 		return "never started: its admission was lost before"
 	case o == v1beta1.OutcomeYielded && s.yield != nil:

@@ -33,25 +33,31 @@ func Golden(cases string) ([]*compose.Observation, error) {
 	}
 	var list []*compose.Observation
 	for _, file := range files {
-		observed, err := scenario.LoadObserved(file, cases+"/_base")
-		if err != nil {
-			return nil, err
-		}
-		request, err := observed.Request()
-		if err != nil {
-			return nil, err
-		}
-		catalog, err := scenario.LoadCatalog(filepath.Join(filepath.Dir(file), "catalog.yaml"), cases+"/_base", scenario.RunID(request))
-		if err != nil {
-			return nil, err
-		}
-		o, err := observed.Observation(request, catalog)
+		o, _, err := GoldenCase(filepath.Dir(file), cases+"/_base")
 		if err != nil {
 			return nil, err
 		}
 		list = append(list, o)
 	}
 	return list, nil
+}
+
+// GoldenCase is what a golden case observes, and whether it is of the finalize hook.
+func GoldenCase(folder, bases string) (o *compose.Observation, finalizing bool, err error) {
+	observed, err := scenario.LoadObserved(filepath.Join(folder, "observed.yaml"), bases)
+	if err != nil {
+		return nil, false, err
+	}
+	request, err := observed.Request()
+	if err != nil {
+		return nil, false, err
+	}
+	catalog, err := scenario.LoadCatalog(filepath.Join(folder, "catalog.yaml"), bases, scenario.RunID(request))
+	if err != nil {
+		return nil, false, err
+	}
+	o, err = observed.Observation(request, catalog)
+	return o, observed.Finalizing, err
 }
 
 func atAnotherTime(a Source, golden []*compose.Observation) *compose.Observation {

@@ -192,7 +192,7 @@ func (a Source) admitted(claimed int32) compose.Workload {
 	if a.Rarely(3) {
 		conditions = append(conditions, a.condition("PodsReady", either, "Started", "WaitForRecovery"))
 	}
-	return decoded(object{"metadata": object{"name": "llama-w1", "namespace": "team-a", "uid": "uid-w", "resourceVersion": "7", "annotations": annotations},
+	return decoded(object{"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "metadata": object{"name": "llama-w1", "namespace": "team-a", "uid": "uid-w", "resourceVersion": "7", "annotations": annotations},
 		"spec": object{"queueName": "team-a", "podSets": []any{object{"name": "workers", "count": 2}}},
 		"status": object{"conditions": conditions, "admission": object{"clusterQueue": "cluster",
 			"podSetAssignments": []any{object{"name": "workers", "count": 2, "flavors": object{"cpu": "gpu"}}}}}},

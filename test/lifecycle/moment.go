@@ -17,6 +17,26 @@ type Moment struct {
 	Catalog *checkpoint.Snapshot
 }
 
+// Moments runs a script and returns the moment of every sync in it.
+func Moments(text []byte) ([]*Moment, error) {
+	steps, _, err := parseScript(text)
+	if err != nil {
+		return nil, err
+	}
+	w := newWorld()
+	defer w.close()
+	var moments []*Moment
+	w.asked = func(request *contract.SyncRequest) {
+		moments = append(moments, &Moment{Now: w.now, Request: request, Catalog: w.store.Read(context.Background(), catalog.Run{}, catalog.Ask{})})
+	}
+	for _, s := range steps {
+		if _, err := w.run(s.command); err != nil {
+			return nil, fmt.Errorf("line %d: %s: %w", s.line, s.command, err)
+		}
+	}
+	return moments, nil
+}
+
 // After runs commands and returns the moment after the last one, for tests and
 // benchmarks that begin in the middle of a story.
 func After(commands ...string) (*Moment, error) {

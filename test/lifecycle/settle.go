@@ -55,6 +55,9 @@ func (w *world) sync() (string, bool, *hooks.Answer, error) {
 	if err != nil {
 		return "", false, nil, err
 	}
+	if w.asked != nil {
+		w.asked(request)
+	}
 	answer, err := w.hooks.Answer(context.Background(), request, request.Finalizing)
 	if err != nil {
 		return "", false, nil, err

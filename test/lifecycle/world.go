@@ -35,6 +35,9 @@ type world struct {
 	number  int64
 	patches []compose.Patch
 	said    map[string]string // the rule of each table, as shown last
+
+	// asked gets every request before it is answered; it may be nil.
+	asked func(*contract.SyncRequest)
 }
 
 var start = time.Date(2026, 11, 29, 10, 0, 0, 0, time.UTC)
