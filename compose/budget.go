@@ -66,11 +66,7 @@ func (s *situation) countDisruption(progress bool) {
 }
 
 func (s *situation) holdForStartup() {
-	s.hold(v1beta1.ReasonStartupDeadline, s.startupMessage(s.attempt.number))
-}
-
-func (s *situation) startupMessage(n int32) string {
-	return fmt.Sprintf("the pods of attempt %d were not ready within %s", n, s.startupDeadline())
+	s.hold(v1beta1.ReasonStartupDeadline, fmt.Sprintf("the pods of attempt %d were not ready within %s", s.attempt.number, s.startupDeadline()))
 }
 
 // newestCommit is the complete checkpoint of the attempt with the highest step,

@@ -16,7 +16,7 @@ var claims = []rule[*claim]{
 		return s.launch.wanted == nil || s.prepared == nil || s.launch.wanted.New != nil
 	}, then: nothing[*claim]},
 	{name: "Claim", when: always, then: func(s *situation) *claim {
-		return &claim{reservation: s.reservation, Attempt: s.launch.number, At: metav1.NewTime(s.Now.UTC().Truncate(time.Second))}
+		return &claim{reservation: s.reservation, Attempt: s.launch.number, JobSetUID: s.prepared.Meta.UID, At: metav1.NewTime(s.Now.UTC().Truncate(time.Second))}
 	}},
 }
 

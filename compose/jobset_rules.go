@@ -66,7 +66,7 @@ func (s *situation) mayStart() bool { return s.holdsClaim() && !s.startupOverdue
 
 func (s *situation) holdsClaim() bool {
 	return !s.deleting && !s.terminal() && !s.spec.Suspend && s.yield == nil && s.claimed() && !s.admissionGoes() &&
-		s.attempt.jobset.builtFor().equal(s.reservation)
+		s.isClaimed(s.attempt.jobset)
 }
 
 // startsNow: the third and last step of an attempt. The claim is observed,

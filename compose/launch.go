@@ -53,7 +53,6 @@ var launches = []rule[launch]{
 	{name: "StoreUnreadable", when: func(s *situation) bool { return !s.Catalog.Readable() }, then: (*situation).launchStoreUnreadable},
 	{name: "NoCompatibleCheckpoint", when: (*situation).noneFits, then: (*situation).launchNoneFits},
 	{name: "AttemptsExhausted", when: (*situation).exhausted, then: waits(v1beta1.ReasonAttemptsExhausted)},
-	{name: "ClaimedTooLongAgo", when: (*situation).claimOverdue, then: (*situation).launchOverdue},
 	{name: "Refused", when: (*situation).refused, then: (*situation).launchRefused},
 	{name: "Wanted", when: always, then: (*situation).launchNext},
 }
@@ -169,25 +168,6 @@ func (s *situation) launchNoneFits() launch {
 
 func (s *situation) exhausted() bool { return s.nextNumber() > maxAttempt }
 
-// claimOverdue: the claim that would be used again, since its JobSet is gone, is
-// older than the startup deadline, which counts from it.
-func (s *situation) claimOverdue() bool {
-	if !s.claimIsCurrent() || s.nextNumber() != s.claim.Attempt {
-		return false
-	}
-	overdue := s.claim.At.Add(s.startupDeadline())
-	if s.Now.Before(overdue) {
-		s.wakeAt(overdue)
-		return false
-	}
-	return true
-}
-
-func (s *situation) launchOverdue() launch {
-	s.hold(v1beta1.ReasonStartupDeadline, s.startupMessage(s.claim.Attempt))
-	return launch{reason: v1beta1.ReasonStartupDeadline, message: s.next.Hold.Message}
-}
-
 // refused: a dry run of the JobSet's creation was refused by the API server.
 func (s *situation) refused() bool {
 	return s.Launch != nil && s.Launch.Refused != "" && s.Launch.JobSet == attemptName(s.Parent.Name, s.nextNumber()) && s.prepared == nil
@@ -200,8 +180,7 @@ func (s *situation) launchRefused() launch {
 
 // nextNumber is one more than the largest number that was ever used: in status,
 // by a JobSet that ran, in the store, in the control document, by a claim of another
-// reservation, or by a foreign object's name. A claim of this reservation whose JobSet has not run
-// is used again.
+// XX
 func (s *situation) nextNumber() int32 {
 	used := max(s.was.Attempt, s.Catalog.HighestAttempt())
 	if s.attempt != nil {

@@ -21,12 +21,17 @@ func (r reservation) equal(other reservation) bool {
 	return r.WorkloadUID == other.WorkloadUID && r.ReservedAt.Equal(&other.ReservedAt)
 }
 
-// claim says which attempt a reservation is used for.
+// claim says which attempt a reservation is used for, and which JobSet that is: one
+// that is made later under the same name is not it, since the first may have run.
 type claim struct {
 	reservation
-	Attempt int32       `json:"attempt"`
-	At      metav1.Time `json:"at"`
+	Attempt   int32       `json:"attempt"`
+	JobSetUID types.UID   `json:"jobSetUID"`
+	At        metav1.Time `json:"at"`
 }
+
+// isOf reports whether the claim is for the JobSet of attempt n.
+func (c *claim) isOf(n int32, j *JobSet) bool { return c.Attempt == n && c.JobSetUID == j.Meta.UID }
 
 func (w *Workload) condition(kind string) Condition { return condition(w.Status.Conditions, kind) }
 

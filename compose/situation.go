@@ -117,7 +117,9 @@ func (s *situation) gatherAttempts() {
 		n := attemptNumber(s.Parent.Name, j.Meta.Name)
 		switch {
 		case s.attempt != nil && n == number:
-			s.attempt.jobset = j
+			if !s.isImpostor(n, j) {
+				s.attempt.jobset = j
+			}
 		case n > number && (s.prepared == nil || n > attemptNumber(s.Parent.Name, s.prepared.Meta.Name)):
 			s.prepared = j
 		case n > 0 && n < number:
@@ -154,7 +156,13 @@ func (s *situation) claimIsCurrent() bool {
 // isClaimed reports whether the claim that stands is of the JobSet, which was
 // built for the same reservation.
 func (s *situation) isClaimed(j *JobSet) bool {
-	return s.claimIsCurrent() && s.claim.Attempt == attemptNumber(s.Parent.Name, j.Meta.Name) && j.builtFor().equal(s.reservation)
+	return s.claimIsCurrent() && s.claim.isOf(attemptNumber(s.Parent.Name, j.Meta.Name), j) && j.builtFor().equal(s.reservation)
+}
+
+// isImpostor reports whether a JobSet of attempt n was made after the one that was
+// claimed, upon an older view of the parent: it must not run in its place.
+func (s *situation) isImpostor(n int32, j *JobSet) bool {
+	return !j.ran() && s.claim != nil && s.claim.Attempt == n && !s.claim.isOf(n, j)
 }
 
 // claimed reports whether the current attempt holds the claim of the reservation.

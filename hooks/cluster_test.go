@@ -25,6 +25,9 @@ type cluster struct {
 	version int
 	// made are all writes, in their order.
 	made []string
+	// starts are those of JobSets, and lived the attempts that may have run before.
+	starts []start
+	lived  map[int64]bool
 }
 
 func newCluster(t *testing.T, m *moment) *cluster {
@@ -38,6 +41,7 @@ func newCluster(t *testing.T, m *moment) *cluster {
 			}
 		}
 	}
+	c.noteLives()
 	return c
 }
 
@@ -118,6 +122,7 @@ func (c *cluster) applyChild(kind, place string, seen json.RawMessage, want obje
 		generation, _ := metadata["generation"].(int64)
 		metadata["generation"] = generation + 1
 	}
+	c.noteStart(is, next)
 	c.objects[id] = next
 	c.touch(next)
 }

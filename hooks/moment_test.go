@@ -32,6 +32,8 @@ type moment struct {
 	podIntegration bool
 	catalog        *checkpoint.Snapshot
 	launch         *compose.LaunchProbe
+	// script is the file of a script's moment.
+	script string
 }
 
 // answer decides about the moment as it is.
@@ -92,8 +94,8 @@ func (m *moment) with(r *contract.SyncRequest) *moment {
 	return &n
 }
 
-// eachMoment runs f over the golden cases, every sync of the lifecycle scripts, and
-// arbitrary observations of which one in so many is tried. The number differs from
+// eachMoment runs f over the golden cases, and one in so many of the syncs of the
+// lifecycle scripts and of arbitrary observations. The number that f gets differs from
 // moment to moment and is always the same.
 func eachMoment(t *testing.T, oneIn int, f func(*testing.T, uint64, *moment)) {
 	t.Run("golden cases", func(t *testing.T) {
@@ -104,8 +106,9 @@ func eachMoment(t *testing.T, oneIn int, f func(*testing.T, uint64, *moment)) {
 	})
 	t.Run("lifecycle scripts", func(t *testing.T) {
 		t.Parallel()
-		for i, m := range scriptMoments(t) {
-			f(t, uint64(i), m)
+		all := scriptMoments(t)
+		for i := 0; i < len(all); i += max(oneIn/4 / *more, 1) {
+			f(t, uint64(i), all[i])
 		}
 	})
 	golden, err := arbitrary.Golden(cases)
@@ -182,13 +185,17 @@ func scriptMoments(t *testing.T) []*moment {
 			t.Fatalf("%s: %v", file, err)
 		}
 		for i, m := range moments {
-			list = append(list, &moment{
-				name: fmt.Sprintf("%s, sync %d", strings.TrimSuffix(filepath.Base(file), ".txt"), i), request: m.Request, now: m.Now,
-				observer: "rtj", podIntegration: true, catalog: m.Catalog,
-			})
+			list = append(list, scriptMoment(file, i, m))
 		}
 	}
 	return list
+}
+
+func scriptMoment(file string, sync int, m *lifecycle.Moment) *moment {
+	return &moment{
+		name: fmt.Sprintf("%s, sync %d", strings.TrimSuffix(filepath.Base(file), ".txt"), sync), request: m.Request, now: m.Now,
+		observer: "rtj", podIntegration: true, catalog: m.Catalog, script: file,
+	}
 }
 
 type object = map[string]any

@@ -92,7 +92,7 @@ func (a Source) workload(k int32) compose.Workload {
 	meta := object{"name": fmt.Sprintf("llama-w%d", k), "namespace": "team-a", "uid": uid, "resourceVersion": "7", "generation": 1 + a.IntN(2)}
 	annotations := object{"training.rtj.dev/shape": fmt.Sprintf("%d:%s", 1+a.IntN(3), "as-it-was"), "foreign": "kept"}
 	if !a.Rarely(3) {
-		annotations["training.rtj.dev/claim"] = OneOf(a, "garbage", `{}`, fmt.Sprintf(`{"workloadUID":"uid-w","reservedAt":%q,"attempt":%d,"at":%q}`, OneOf(a, reservedAt...), a.attempt(), a.text(a.Moment())))
+		annotations["training.rtj.dev/claim"] = OneOf(a, "garbage", `{}`, fmt.Sprintf(`{"workloadUID":"uid-w","reservedAt":%q,"attempt":%d,"jobSetUID":"uid-%d","at":%q}`, OneOf(a, reservedAt...), a.attempt(), a.IntN(4), a.text(a.Moment())))
 	}
 	meta["annotations"] = annotations
 	if a.Rarely(12) {

@@ -180,7 +180,7 @@ func (a Source) Likely() *compose.Observation {
 func (a Source) admitted(claimed int32) compose.Workload {
 	annotations := object{}
 	if claimed > 0 {
-		annotations["training.rtj.dev/claim"] = fmt.Sprintf(`{"workloadUID":"uid-w","reservedAt":%q,"attempt":%d,"at":%q}`, reservedAt[0], claimed, a.text(a.Moment()))
+		annotations["training.rtj.dev/claim"] = fmt.Sprintf(`{"workloadUID":"uid-w","reservedAt":%q,"attempt":%d,"jobSetUID":"uid-%[2]d","at":%q}`, reservedAt[0], claimed, a.text(a.Moment()))
 	}
 	conditions := []any{
 		object{"type": "QuotaReserved", "status": "True", "reason": "QuotaReserved", "lastTransitionTime": reservedAt[0]},
