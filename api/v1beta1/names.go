@@ -10,7 +10,7 @@ const (
 	// AnnotationRunID names the run's folder in the store; set once.
 	AnnotationRunID = "training.rtj.dev/run-id"
 	// AnnotationClaim is the claim of an attempt, on a Workload: JSON
-	// {workloadUID, reservedAt, attempt, at}.
+	// {workloadUID, reservedAt, attempt, jobSetUID, at}.
 	AnnotationClaim = "training.rtj.dev/claim"
 	// AnnotationShape is the hash of the shape that a Workload's podSets ask for.
 	AnnotationShape = "training.rtj.dev/shape"
