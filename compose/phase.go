@@ -107,10 +107,14 @@ func (s *situation) exhaustedStanding() standing {
 		message: fmt.Sprintf("attempt %d was the last that names have room for; create another job", maxAttempt)}
 }
 
-// endsByItself: the attempt's JobSet finished, was suspended or is gone, and
+// endsByItself: the attempt's JobSet finished, was suspended or deleted, and
 // nobody asked for it; pods of it are left.
 func (s *situation) endsByItself() bool {
-	return !s.ended() && (s.attempt.jobset == nil || s.attempt.finished() || s.attempt.ran() && s.attempt.jobset.suspended())
+	if s.ended() {
+		return false
+	}
+	j := s.attempt.jobset
+	return j == nil || s.attempt.finished() || j.ran() && (j.suspended() || j.Meta.DeletionTimestamp != nil)
 }
 
 func (s *situation) ending() standing {
