@@ -46,10 +46,8 @@ dev-down: ## end the local cluster and leave nothing behind
 e2e: venv ## end-to-end suites; SUITE=e2e|api|cluster|applier|election|manager|<test names>, RUNNER=embedded|metacontroller, NODE=process|kubelet, AGAIN=1: what failed once more
 	go run ./test/e2e/run -suite '$(SUITE)' -runner '$(RUNNER)' -metacontroller '$(METACONTROLLER)' -node '$(NODE)' $(if $(AGAIN),-again)
 
-# Arbitrary observations, each judged by what must hold for every decision.
-# SEEDS=n decides about n times as many as the tests do.
-sim: ## randomized test of the core
-	go test ./compose -run TestDecisionsKeepThePromises -v -more '$(or $(SEEDS),10)' | tail -n 20
+sim: ## simulated worlds with faults; SEEDS=n of them, SEED_BASE=n the first, SEED=n one alone with all that happens in it
+	go run ./test/world/sim $(if $(SEED),-seed $(SEED),-seeds $(or $(SEEDS),2000) -base $(or $(SEED_BASE),0))
 
 # FILE=drain.go, SAMPLE=200, MUTANT=17, ARGS for the other flags (-h).
 mutation: ## changes the core in many small ways and sees whether the tests notice

@@ -1,0 +1,166 @@
+package world
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	"rtj.dev/rtj/test/world/apiserver"
+	"rtj.dev/rtj/test/world/event"
+	"rtj.dev/rtj/test/world/jobs"
+	"rtj.dev/rtj/test/world/kueue"
+	"rtj.dev/rtj/test/world/runner"
+	"rtj.dev/rtj/test/world/store"
+	"rtj.dev/rtj/test/world/trainer"
+)
+
+// parts are those of a world.
+type parts struct {
+	api       *apiserver.Server
+	collector *apiserver.Collector
+	kueue     *kueue.Kueue
+	cluster   *jobs.Cluster
+	store     *store.Store
+	trainer   *trainer.Trainer
+	runners   []*runner.Runner
+	people    *people
+}
+
+// actors in the order in which their events are offered.
+func (p *parts) actors() []event.Actor {
+	list := make([]event.Actor, 0, 8)
+	for _, r := range p.runners {
+		list = append(list, r)
+	}
+	return append(list, p.people, p.kueue, p.cluster, p.trainer, p.store, p.collector)
+}
+
+// New returns the world of a configuration, at its beginning.
+func New(c Config) *World {
+	w := &World{config: c, clock: &clock{epoch}, promises: newPromises(), turns: map[string]int{}, deletedByOthers: map[string]bool{}}
+	w.api = apiserver.New(w.clock.now)
+	w.collector = apiserver.NewCollector(w.api)
+	w.store = store.New(store.Env{Now: w.clock.now})
+	w.store.Offer = store.Faults{Outages: true, Denials: true, Damage: c.Damage, Foreign: c.Damage}
+	if c.SlowListings {
+		w.store.SlowListings(slowListing)
+	}
+	w.trainer = trainer.New(w.workersEnv())
+	w.trainer.Offer = trainer.Faults{Crashes: true, Hangs: true, LostAnswers: true, TornSaves: true}
+	w.kueue = kueue.New(w.kueueEnv(), c.kueue())
+	w.cluster = jobs.New(w.clusterEnv())
+	if err := setting(w.api, c.Quotas); err != nil {
+		panic(err) // an empty server takes it
+	}
+	w.people = &people{
+		api: w.api, rollbacks: w.rollbacks, acts: c.Acts,
+		deletes: c.Deletes, ends: c.Ends, meddles: c.Meddles,
+	}
+	w.traced()
+	for i, name := range c.jobNames() {
+		spec := jobSpec("queue", int64(c.Pods), 3)
+		if i < c.Urgent {
+			spec["priorityClassName"] = "high"
+		}
+		w.people.plans = append(w.people.plans, plan{name: name, spec: spec, again: 2})
+		if i >= c.Urgent {
+			w.people.create(&w.people.plans[len(w.people.plans)-1]) // the urgent ones come later
+		}
+	}
+	for i := range c.Runners {
+		w.runners = append(w.runners, runner.New(w.runnerEnv(), c.runner(i)))
+	}
+	return w
+}
+
+// Clone returns the same world once more. What happens in one does not in the other.
+func (w *World) Clone() *World {
+	c := *w
+	c.clock = &clock{w.clock.at}
+	c.api = w.api.Clone(c.clock.now)
+	c.collector = apiserver.NewCollector(c.api)
+	c.store = w.store.Clone(store.Env{Now: c.clock.now})
+	c.trainer = w.trainer.Clone(c.workersEnv())
+	c.kueue = w.kueue.Clone(c.kueueEnv())
+	c.cluster = w.cluster.Clone(c.clusterEnv())
+	c.people = w.people.clone(c.api, c.rollbacks)
+	c.promises = w.promises.clone()
+	c.runners = nil
+	for _, r := range w.runners {
+		c.runners = append(c.runners, r.Clone(c.runnerEnv()))
+	}
+	c.done = append(Script(nil), w.done...)
+	c.turns, c.deletedByOthers = maps.Clone(w.turns), maps.Clone(w.deletedByOthers)
+	c.traced()
+	return &c
+}
+
+func (w *World) kueueEnv() kueue.Env { return kueue.Env{API: w.api, Now: w.clock.now} }
+
+func (w *World) clusterEnv() jobs.Env {
+	return jobs.Env{API: w.api, Now: w.clock.now, Workers: w.trainer}
+}
+
+func (w *World) workersEnv() trainer.Env {
+	return trainer.Env{Now: w.clock.now, Store: w.store, Behave: w.behave}
+}
+
+func (w *World) runnerEnv() runner.Env {
+	return runner.Env{
+		API: w.api, Now: w.clock.now, Store: w.store, Trace: w.decided,
+		JSON:    w.viaJSON,
+		Differs: func(err error) { w.fail("messages of the hooks change nothing", err.Error()) },
+	}
+}
+
+// behave chooses how the workers of an attempt behave.
+func (w *World) behave(a trainer.Attempt) trainer.Behaviour {
+	r := Random(w.config.Seed, fmt.Sprintf("attempt %d of %s/%s", a.Number, a.Name, a.RunID))
+	b := trainer.Timed(w.config.Steps)
+	if r.Float64() < w.config.Flaws && !w.calmed {
+		b = trainer.Drawn(r, w.config.Steps, a.WorldSize)
+	} else {
+		b.StepTime = time.Duration(200+r.IntN(20_000)) * time.Millisecond
+		b.SaveTime = time.Duration(r.IntN(20_000)) * time.Millisecond
+		b.Whole = r.IntN(3) > 0
+	}
+	b.Reshard = w.config.Reshard
+	return b
+}
+
+// rollbacks are checkpoints of a job that somebody may want to go back to.
+func (w *World) rollbacks(name string) (ids []string) {
+	job := w.api.Get(jobKind, namespace, name)
+	for _, a := range w.trainer.Over() {
+		if job == nil || a.RunID != job.UID {
+			continue
+		}
+		for _, c := range a.Commits {
+			if len(ids) < 3 {
+				ids = append(ids, c.ID)
+			}
+		}
+	}
+	return ids
+}
+
+// slowListing is how late a listing may show an object.
+const slowListing = 20 * time.Second
+
+// jsonEvery is which part of the syncs goes through the messages of the hooks too.
+const jsonEvery = 100
+
+func (w *World) viaJSON() bool {
+	w.calls++
+	return w.calls%jsonEvery == 0
+}
+
+// noted is what an event does to what the promises must know.
+func (w *World) noted(name string) {
+	for _, damage := range []string{"store: lose ", "store: cut ", "store: rot ", "store: contradict "} {
+		if strings.HasPrefix(name, damage) {
+			w.damagedAt = w.clock.at
+		}
+	}
+}

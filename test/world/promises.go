@@ -1,0 +1,167 @@
+package world
+
+import (
+	"maps"
+	"time"
+
+	"rtj.dev/rtj/test/world/apiserver"
+	"rtj.dev/rtj/test/world/trainer"
+)
+
+// promise is something that rtj promises to its users, whatever happens.
+type promise struct {
+	name string
+	// written judges a write to the API server that concerns a job.
+	written func(*World, *life, apiserver.Write) string
+	// begun judges an attempt whose first worker started.
+	begun func(*World, *life, *trainer.Attempt) string
+	// always holds for a job after every event.
+	always func(*World, *life) string
+	// settled holds for a job once the faults have stopped and the world is at rest.
+	settled func(*World, *life) string
+}
+
+// The promises. Each function returns what is wrong, or nothing.
+var kept = []promise{
+	{name: "never two live runtimes of one job, but for those given up after a forced drain", always: oneRuntime},
+	{name: "an attempt is launched only by a claim of the reservation that stands", written: launchedByClaim},
+	{name: "an attempt is never launched beyond what was admitted", written: launchedAsAdmitted},
+	{name: "an attempt resumes only from a complete and compatible checkpoint of its own run that is not quarantined", begun: resumesFromGood},
+	{name: "a yield that the workers serve loses no step, a crash only those since the last commit", begun: resumesFromNewest},
+	{name: "checkpoints are never deleted", settled: checkpointsStay},
+	{name: "quota is given back only when no pod is left", written: releasedEmpty},
+	{name: "preemption never spends the failure budget", written: preemptionIsFree},
+	{name: "attempt numbers never repeat", written: numbersAreNew},
+	{name: "numbers in status never go down", written: numbersGoUp},
+	{name: "a terminal phase is never left", written: terminalStays},
+	{name: "a job that ended for good makes nothing new", written: terminalMakesNothing},
+	{name: "status stays below its bound", written: statusIsSmall},
+	{name: "the ledger adds up", written: ledgerAddsUp},
+	{name: "every drain ends", settled: nothingDrains},
+	{name: "at rest no quota is held for nothing", settled: quotaIsUsed},
+	{name: "at rest nothing runs that should not", settled: nothingRuns},
+	{name: "what is deleted is gone", settled: deletedIsGone},
+	{name: "the job ends as its spec asks", settled: asAsked},
+}
+
+// promises watch over a world.
+type promises struct {
+	lives map[string]*life // by the job's UID
+	order []string
+	// pods is the revision of pods that was looked at last.
+	pods int64
+	// started are the attempts of which workers were seen to start.
+	started map[start]bool
+}
+
+// life is one job from its creation to its end.
+type life struct {
+	uid, name string
+	// launched are the JobSets by UID that were started, by attempt.
+	launched map[int64]string
+	// launchedAt is when.
+	launchedAt map[int64]time.Time
+	// rolledBack and restoreFailed: somebody asked for another checkpoint, or one could
+	// not be restored.
+	rolledBack, restoreFailed bool
+	// job is the newest version of the job; the last one, once it is gone.
+	job  *apiserver.Object
+	gone bool
+}
+
+func newPromises() *promises { return &promises{lives: map[string]*life{}, started: map[start]bool{}} }
+
+func (p *promises) clone() *promises {
+	c := &promises{lives: make(map[string]*life, len(p.lives)), order: append([]string(nil), p.order...), pods: p.pods, started: maps.Clone(p.started)}
+	for uid, l := range p.lives {
+		copied := *l
+		copied.launched, copied.launchedAt = maps.Clone(l.launched), maps.Clone(l.launchedAt)
+		c.lives[uid] = &copied
+	}
+	return c
+}
+
+// wrote is told of every write.
+func (p *promises) wrote(w *World, write apiserver.Write) {
+	o := write.New
+	if o == nil {
+		o = write.Old
+	}
+	l := p.lifeOf(o, write.New != nil)
+	if l == nil {
+		return
+	}
+	if o.Kind == "Workload" && write.New == nil && !byUs(write.By) {
+		w.deletedByOthers[l.uid] = true
+	}
+	for i := range kept {
+		if f := kept[i].written; f != nil {
+			if wrong := f(w, l, write); wrong != "" {
+				w.fail(kept[i].name, l.name+": "+wrong)
+			}
+		}
+	}
+	if o.Kind == "ResumableTrainingJob" {
+		l.job, l.gone = o, write.New == nil
+		l.rolledBack = l.rolledBack || o.Text("spec", "resume", "from") != ""
+		l.restoreFailed = l.restoreFailed || o.At("status", "restoreFailures") != nil
+	}
+}
+
+// lifeOf returns whose life an object belongs to; nil: none.
+func (p *promises) lifeOf(o *apiserver.Object, exists bool) *life {
+	uid := o.Owner()
+	switch o.Kind {
+	case "ResumableTrainingJob":
+		if uid = o.UID; p.lives[uid] == nil && exists {
+			p.lives[uid] = &life{uid: uid, name: o.Name, launched: map[int64]string{}, launchedAt: map[int64]time.Time{}, job: o}
+			p.order = append(p.order, uid)
+		}
+	case "Workload", "JobSet", "ConfigMap":
+	case "Pod":
+		uid = o.Label(labelUID)
+	default:
+		return nil
+	}
+	return p.lives[uid]
+}
+
+// look is called after every event.
+func (p *promises) look(w *World) {
+	for _, a := range p.begun(w) {
+		l := p.lives[a.RunID]
+		if l == nil {
+			continue
+		}
+		for i := range kept {
+			if f := kept[i].begun; f != nil {
+				if wrong := f(w, l, &a); wrong != "" {
+					w.fail(kept[i].name, l.name+": "+wrong)
+				}
+			}
+		}
+	}
+	for _, uid := range p.order {
+		for i := range kept {
+			if f := kept[i].always; f != nil {
+				if wrong := f(w, p.lives[uid]); wrong != "" {
+					w.fail(kept[i].name, p.lives[uid].name+": "+wrong)
+				}
+			}
+		}
+	}
+	p.pods = w.api.Changed("Pod")
+}
+
+// settled is called when the world is at rest.
+func (p *promises) settled(w *World) {
+	for _, uid := range p.order {
+		for i := range kept {
+			if f := kept[i].settled; f != nil {
+				if wrong := f(w, p.lives[uid]); wrong != "" {
+					w.fail(kept[i].name, p.lives[uid].name+": "+wrong)
+				}
+			}
+		}
+	}
+}

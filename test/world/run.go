@@ -1,0 +1,240 @@
+package world
+
+import (
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"rtj.dev/rtj/test/world/event"
+)
+
+// Result is what became of a run.
+type Result struct {
+	Seed uint64
+	// Broken is the promise that was not kept; nil: all were.
+	Broken *Broken
+	// Events happened, with so many Calls of the hook; Lives is the number of jobs that
+	// were created, and Attempts that of those whose workers started.
+	Events, Calls, Lives, Attempts int
+}
+
+// Run runs the world of a seed: chaos, then calm, in which the world has to settle.
+func Run(seed uint64) Result { return run(drawn(seed), false).result() }
+
+func run(c Config, record bool) *World {
+	w := New(c)
+	w.record = record
+	w.chaos()
+	w.calm()
+	return w
+}
+
+// Shrink runs the seed again and returns a short script that breaks the same
+// promise; nil if none is broken.
+func Shrink(seed uint64, budget int, progress func(length int)) (Script, *Broken) {
+	c := drawn(seed)
+	w := run(c, true)
+	if w.broken == nil {
+		return nil, nil
+	}
+	broken := w.broken
+	short := shrink(w.done, budget, func(s Script) bool {
+		replay := Replay(c, s)
+		if replay == nil || replay.Promise != w.broken.Promise {
+			return false
+		}
+		broken = replay
+		return true
+	}, progress)
+	return short, broken
+}
+
+// Replay does what a script says in a new world, and returns the promise that is
+// not kept; nil: all are.
+func Replay(c Config, s Script) *Broken {
+	w := New(c)
+	w.perform(s)
+	if w.broken == nil {
+		w.calm()
+	}
+	return w.broken
+}
+
+// chaos has events happen at random. How likely each kind is, faults above all, is
+// drawn anew for each world (swarm testing, Groce et al. 2012): what never happens
+// in one happens often in another.
+func (w *World) chaos() {
+	r := Random(w.config.Seed, "chaos")
+	weights := map[string]float64{}
+	for range w.config.Chaos {
+		if w.broken != nil {
+			return
+		}
+		list := w.events()
+		next := w.next()
+		if len(list) == 0 && next.IsZero() {
+			return
+		}
+		pass := 0.0
+		if !next.IsZero() {
+			pass = w.weight(weights, "clock +") * 0.5
+		}
+		total := pass
+		of := make([]float64, len(list))
+		for i, e := range list {
+			of[i] = w.weight(weights, e.Name) * float64(max(e.Weight, 1))
+			if e.Fault {
+				of[i] *= w.config.Faults
+			}
+			total += of[i]
+		}
+		if total == 0 {
+			return
+		}
+		pick := r.Float64() * total
+		if pick < pass {
+			w.pass(until(r, w.clock.at, next))
+			continue
+		}
+		pick -= pass
+		for i := range list {
+			if pick < of[i] || i == len(list)-1 {
+				w.do(list[i])
+				break
+			}
+			pick -= of[i]
+		}
+	}
+}
+
+// until is how much time passes: to the next moment at which something is due, or
+// less, or somewhat more, in whole milliseconds.
+func until(r *rand.Rand, now, next time.Time) time.Duration {
+	d := max(next.Sub(now), time.Millisecond)
+	switch r.IntN(8) {
+	case 0:
+		d = time.Duration(r.Int64N(int64(d) + 1))
+	case 1:
+		d += time.Duration(r.Int64N(int64(d) + int64(time.Second)))
+	}
+	return max(d.Round(time.Millisecond), time.Millisecond)
+}
+
+// weight of a kind of event in this world.
+func (w *World) weight(known map[string]float64, name string) float64 {
+	class := class(name)
+	weight, ok := known[class]
+	if !ok {
+		weight = among(Random(w.config.Seed, "weight of "+class), 0.1, 1, 1, 1, 4)
+		if strings.HasPrefix(class, "user: ") {
+			weight *= 0.1
+		}
+		known[class] = weight
+	}
+	return weight
+}
+
+// class is the kind of an event by its name: who, and the first word of what.
+func class(name string) string {
+	who, what, ok := strings.Cut(name, ": ")
+	if !ok {
+		return who
+	}
+	what, _, _ = strings.Cut(what, " ")
+	return who + ": " + what
+}
+
+// patience is how long a world without faults may take to settle, and calmEvents how
+// many events.
+const (
+	patience   = 12 * time.Hour
+	calmEvents = 20_000
+)
+
+// calm has everything happen that may, in turn, without faults, and time pass only
+// when nothing else happens, until nothing does. Then the world has to be as the
+// specs ask.
+func (w *World) calm() {
+	if w.broken != nil {
+		return
+	}
+	w.settleDown()
+	end := w.clock.at.Add(patience)
+	for n := 0; w.broken == nil; n++ {
+		if w.settled() {
+			w.promises.settled(w)
+			return
+		}
+		if w.clock.at.After(end) || n > calmEvents {
+			w.fail("once faults stop, the world settles", w.unsettled())
+			return
+		}
+		if e, ok := w.turn(); ok {
+			w.do(e)
+			continue
+		}
+		next := w.next()
+		if next.IsZero() {
+			w.fail("once faults stop, the world settles", "nothing happens any more: "+w.unsettled())
+			return
+		}
+		w.pass(w.pause(next))
+	}
+}
+
+// turn is the event whose turn it is: the one that may happen and happened longest
+// ago, so that none waits for ever.
+func (w *World) turn() (chosen event.Event, ok bool) {
+	oldest := 0
+	for _, e := range w.events() {
+		if !w.helps(e) {
+			continue
+		}
+		if at := w.turns[e.Name]; !ok || at < oldest {
+			chosen, oldest, ok = e, at, true
+		}
+	}
+	if ok {
+		w.turns[chosen.Name] = w.steps + 1
+	}
+	return chosen, ok
+}
+
+// Recorded runs the world of a seed and returns all that happened.
+func Recorded(seed uint64) (Script, Result) {
+	w := run(drawn(seed), true)
+	return w.done, w.result()
+}
+
+func (w *World) result() Result {
+	calls := 0
+	for _, r := range w.runners {
+		calls += int(r.Syncs())
+	}
+	return Result{
+		Seed: w.config.Seed, Broken: w.broken, Events: w.steps, Calls: calls,
+		Lives: len(w.promises.order), Attempts: len(w.trainer.Attempts()),
+	}
+}
+
+// settleDown ends what faults have done that lasts, and all flaws to come.
+func (w *World) settleDown() {
+	w.calmed = true
+	for _, r := range w.runners[1:] {
+		r.Crash() // there is one leader in the end
+	}
+	w.cluster.Heal()
+	w.trainer.Heal()
+	w.people.startQueues()
+	w.store.Up()
+	w.store.Agree()
+}
+
+// helps tells whether an event brings a calm world on: it is no fault, nobody's wish,
+// and no second leader's start.
+func (w *World) helps(e event.Event) bool {
+	if e.Fault || strings.HasPrefix(e.Name, "user: ") {
+		return false
+	}
+	return !w.calmed || !strings.HasSuffix(e.Name, ": starts") || strings.HasPrefix(e.Name, w.runners[0].Name+":")
+}

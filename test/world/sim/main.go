@@ -1,0 +1,164 @@
+// Command sim runs simulated worlds, each from a seed: chaos with faults, then calm,
+// in which the world has to settle. It ends with one line of figures, and with an
+// error when a promise was not kept; then it names the seed, and a script as short
+// as was found.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"rtj.dev/rtj/test/world"
+)
+
+func main() {
+	seeds := flag.Uint64("seeds", 2000, "how many `worlds` to run")
+	base := flag.Uint64("base", 0, "`seed` of the first")
+	one := flag.Int64("seed", -1, "run this `seed` alone, and print what happens")
+	tries := flag.Int("tries", 3000, "how many `runs` shrinking may take")
+	goOn := flag.Bool("keep-going", false, "go on after a promise was broken, and count them; nothing is shrunk")
+	workers := flag.Int("workers", runtime.GOMAXPROCS(0), "how many worlds are run at once")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	ok := false
+	if *one >= 0 {
+		ok = replay(uint64(*one), *tries)
+	} else {
+		ok = swarm(ctx, *base, *seeds, *workers, *tries, *goOn)
+	}
+	if !ok {
+		os.Exit(1)
+	}
+}
+
+// total is what the worlds had in them.
+type total struct {
+	worlds, lives, attempts, calls, events atomic.Int64
+}
+
+func (t *total) add(r world.Result) {
+	t.worlds.Add(1)
+	t.lives.Add(int64(r.Lives))
+	t.attempts.Add(int64(r.Attempts))
+	t.calls.Add(int64(r.Calls))
+	t.events.Add(int64(r.Events))
+}
+
+func (t *total) String() string {
+	return fmt.Sprintf("%d worlds, %d jobs, %d attempts, %d hook calls, %d events",
+		t.worlds.Load(), t.lives.Load(), t.attempts.Load(), t.calls.Load(), t.events.Load())
+}
+
+// swarm runs the seeds, on several cores, until the first promise that is broken.
+func swarm(ctx context.Context, base, seeds uint64, workers, tries int, goOn bool) bool {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var (
+		sum    total
+		next   atomic.Uint64
+		all    sync.WaitGroup
+		first  sync.Once
+		broken world.Result
+		counts tally
+	)
+	began := time.Now()
+	for range workers {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				n := next.Add(1) - 1
+				if n >= seeds {
+					return
+				}
+				r := world.Run(base + n)
+				sum.add(r)
+				if r.Broken == nil {
+					continue
+				}
+				counts.add(r)
+				if !goOn {
+					first.Do(func() { broken = r })
+					cancel()
+				}
+			}
+		})
+	}
+	progress := make(chan struct{})
+	go func() {
+		defer close(progress)
+		tick := time.NewTicker(10 * time.Second)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				fmt.Fprintf(os.Stderr, "sim: %s of %d, %.0f s\n", &sum, seeds, time.Since(began).Seconds())
+			}
+		}
+	}()
+	all.Wait()
+	interrupted := ctx.Err() != nil && broken.Broken == nil
+	cancel()
+	<-progress
+	seconds := time.Since(began).Seconds()
+	rate := float64(sum.calls.Load()) / seconds
+	switch {
+	case counts.n > 0 && goOn:
+		fmt.Printf("sim: FAILED %d worlds break promises; %s, %.0f s\n", counts.n, &sum, seconds)
+		return false
+	case broken.Broken != nil:
+		explain(broken.Seed, tries)
+		fmt.Printf("sim: FAILED seed %d breaks a promise; %s, %.0f s\n", broken.Seed, &sum, seconds)
+		return false
+	case interrupted:
+		fmt.Printf("sim: FAILED interrupted; %s, no promise broken, %.0f s\n", &sum, seconds)
+		return false
+	}
+	fmt.Printf("sim: ok seeds %d to %d, %s, 0 promises broken, %.0f s, %.0f calls/s\n", base, base+seeds-1, &sum, seconds, rate)
+	return true
+}
+
+// tally prints the worlds in which a promise is broken, and counts them.
+type tally struct {
+	mu sync.Mutex
+	n  int
+}
+
+func (t *tally) add(r world.Result) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.n++
+	fmt.Printf("seed %d: %s\n", r.Seed, r.Broken)
+}
+
+// replay runs one seed and prints all of it.
+func replay(seed uint64, tries int) bool {
+	script, result := world.Recorded(seed)
+	fmt.Print(script)
+	if result.Broken != nil {
+		explain(seed, tries)
+		fmt.Printf("sim: FAILED seed %d: %s\n", seed, result.Broken)
+		return false
+	}
+	fmt.Printf("sim: ok seed %d, %d events, %d hook calls, %d jobs, %d attempts\n", seed, result.Events, result.Calls, result.Lives, result.Attempts)
+	return true
+}
+
+// explain prints a short script that breaks the promise too.
+func explain(seed uint64, tries int) {
+	fmt.Fprintf(os.Stderr, "sim: looking for a short script, at most %d runs\n", tries)
+	script, broken := world.Shrink(seed, tries, func(length int) { fmt.Fprintf(os.Stderr, "sim: %d lines\n", length) })
+	if broken == nil {
+		fmt.Printf("seed %d does not break it again: the world is not deterministic\n", seed)
+		return
+	}
+	fmt.Printf("\nseed %d breaks a promise: %s\nwhat is left of it:\n\n%s\n", seed, broken, script)
+}

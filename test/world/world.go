@@ -1,0 +1,115 @@
+package world
+
+import (
+	"fmt"
+	"time"
+
+	"rtj.dev/rtj/test/world/apiserver"
+	"rtj.dev/rtj/test/world/event"
+)
+
+// World is everything that there is. It is for one goroutine.
+type World struct {
+	config Config
+	clock  *clock
+	parts
+
+	promises *promises
+	broken   *Broken
+	// steps counts events and passings of time; done are they, if recorded.
+	steps  int
+	record bool
+	done   Script
+	// calls counts those of the hook that might have gone through its messages, and
+	// decisions is what was decided since somebody asked.
+	calls     int
+	decisions decisions
+	// calmed tells that the faults have stopped, and faults how many more there may be
+	// in an exploration.
+	calmed bool
+	faults int
+	// damagedAt is when an object of the store was damaged last.
+	damagedAt time.Time
+	// deletedByOthers are jobs by UID of which somebody else deleted a Workload.
+	deletedByOthers map[string]bool
+	// turns is when each event happened last, in a world that is calm.
+	turns map[string]int
+}
+
+// Now is the world's time.
+func (w *World) Now() time.Time { return w.clock.at }
+
+// Broken is the first promise that was not kept; nil: all were.
+func (w *World) Broken() *Broken { return w.broken }
+
+// events are all that may happen now, faults included.
+func (w *World) events() (list []event.Event) {
+	for _, a := range w.actors() {
+		a.Events(func(e event.Event) { list = append(list, e) })
+	}
+	return list
+}
+
+// do has an event happen and looks whether all promises are kept.
+func (w *World) do(e event.Event) {
+	w.note(e.Name)
+	w.noted(e.Name)
+	w.guard(e.Name, e.Do)
+}
+
+// next is when the passing of time makes more possible; zero: never.
+func (w *World) next() (soonest time.Time) {
+	for _, a := range w.actors() {
+		soonest = event.Soonest(soonest, a.Next())
+	}
+	return soonest
+}
+
+// pass lets time pass.
+func (w *World) pass(d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	w.note(passing(d))
+	w.guard("the clock", func() { w.clock.at = w.clock.at.Add(d) })
+}
+
+func (w *World) note(line string) {
+	w.steps++
+	if w.record {
+		w.done = append(w.done, line)
+	}
+}
+
+// guard does something; a panic in it is a promise broken.
+func (w *World) guard(what string, do func()) {
+	if w.broken != nil {
+		return
+	}
+	if !w.config.LetPanic {
+		defer func() {
+			if p := recover(); p != nil {
+				w.fail("nothing panics", fmt.Sprintf("%s: %v", what, p))
+			}
+		}()
+	}
+	do()
+	w.promises.look(w)
+}
+
+// fail notes that a promise was not kept.
+func (w *World) fail(promise, what string) {
+	if w.broken == nil {
+		w.broken = &Broken{Promise: promise, What: what, At: w.clock.at, Step: w.steps}
+	}
+}
+
+// traced has the promises see every write.
+func (w *World) traced() {
+	w.api.Trace = func(write apiserver.Write) { w.promises.wrote(w, write) }
+}
+
+// pause is how long it is until a moment, and never nothing.
+func (w *World) pause(until time.Time) time.Duration {
+	return max(until.Sub(w.clock.at), time.Millisecond)
+}
