@@ -180,7 +180,8 @@ func (s *situation) launchRefused() launch {
 
 // nextNumber is one more than the largest number that was ever used: in status,
 // by a JobSet that ran, in the store, in the control document, by a claim of another
-// XX
+// reservation, or by a foreign object's name. A claim of this reservation whose
+// JobSet has not run is used again.
 func (s *situation) nextNumber() int32 {
 	used := max(s.was.Attempt, s.Catalog.HighestAttempt())
 	if s.attempt != nil {
