@@ -43,7 +43,7 @@ dev-status: ## the components of the local cluster
 dev-down: ## end the local cluster and leave nothing behind
 	$(DEV) down
 
-e2e: venv ## end-to-end suites; SUITE=e2e|api|cluster|applier|election|manager|<test names>, RUNNER=embedded|metacontroller, NODE=process|kubelet, AGAIN=1: what failed once more
+e2e: venv ## end-to-end suites; SUITE=e2e|api|cluster|applier|election|manager|model|<test names>, RUNNER=embedded|metacontroller, NODE=process|kubelet, AGAIN=1: what failed once more
 	go run ./test/e2e/run -suite '$(SUITE)' -runner '$(RUNNER)' -metacontroller '$(METACONTROLLER)' -node '$(NODE)' $(if $(AGAIN),-again)
 
 sim: ## simulated worlds with faults; SEEDS=n of them, SEED_BASE=n the first, SEED=n one alone with all that happens in it

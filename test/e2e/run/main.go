@@ -37,6 +37,7 @@ var suites = []suite{
 	{"applier", "./metacontroller/applier"},
 	{"election", "./metacontroller/election"},
 	{"manager", "./metacontroller/manager"},
+	{"model", "./test/world/differential"},
 }
 
 // jobs is the package with the lives of jobs, which either runner must pass.
@@ -106,7 +107,7 @@ func hasTest(pkg string, name *regexp.Regexp) (bool, error) {
 var kubeletSuites = []suite{{"e2e", jobs}, {"kubelet", "./test/e2e/kubelet"}}
 
 func main() {
-	suite := flag.String("suite", "", "e2e, api, cluster, applier, election or manager, or a regular expression of test names; empty: all")
+	suite := flag.String("suite", "", "e2e, api, cluster, applier, election, manager or model, or a regular expression of test names; empty: all")
 	runner := flag.String("runner", "embedded", "who runs the hooks: embedded or metacontroller")
 	metacontroller := flag.String("metacontroller", "", "path of the metacontroller binary")
 	node := flag.String("node", "process", "kind of node: process or kubelet")

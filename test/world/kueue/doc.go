@@ -42,7 +42,10 @@
 //   - what Kueue deactivates itself goes by DeactivationTarget, spec.active, Evicted with
 //     reason DeactivatedDueTo and the cause;
 //   - OnHold keeps out of the queue; Inadmissible is written over it while a queue is
-//     missing or stopped, and then it is queued once the queue runs;
+//     missing or stopped, and then it is queued once the queue runs; of a ClusterQueue
+//     that stops Kueue may learn too late, and write nothing;
+//   - what comes into the queues with its LocalQueue is tried, even where Requeued=False
+//     or a back-off kept it out;
 //   - HoldAndDrain evicts what is admitted, Hold does not; both take the reservation of
 //     what still waits for checks; a missing LocalQueue evicts nothing;
 //   - Finished frees quota, deleting the Workload does, and a Workload that a job owned

@@ -71,6 +71,18 @@ func podSet(name string, pods int64) object {
 	}}}}
 }
 
+// check makes an active AdmissionCheck that the ClusterQueue asks for.
+func (f *fixture) check(name string) {
+	f.t.Helper()
+	o := f.create(object{"kind": "AdmissionCheck", "metadata": object{"name": name}, "spec": object{"controllerName": "test"}})
+	_, err := f.api.Update("test", o, apiserver.Status, func(body map[string]any) {
+		apiserver.SetCondition(body, f.now, "Active", "True", "Active", "")
+	})
+	f.must(err)
+	_, err = f.api.Patch("admin", "ClusterQueue", "", "cluster", object{"spec": object{"admissionChecksStrategy": object{"admissionChecks": []any{object{"name": name}}}}}, "")
+	f.must(err)
+}
+
 func (f *fixture) must(err error) {
 	f.t.Helper()
 	if err != nil {

@@ -102,7 +102,8 @@ func (k *Kueue) observeLocalQueues() {
 	k.requeueOrphans()
 }
 
-// requeueOrphans: Workloads leave the queues with their LocalQueue, and come with it.
+// requeueOrphans: Workloads leave the queues with their LocalQueue, and come with it;
+// then even those that Requeued=False or a back-off kept out are tried.
 func (k *Kueue) requeueOrphans() {
 	for i := range k.workloads {
 		w := &k.workloads[i]
@@ -110,7 +111,7 @@ func (k *Kueue) requeueOrphans() {
 		case q == nil && w.place != nowhere:
 			k.leave(w)
 		case q != nil && w.place == nowhere && w.counted == nil && admissible(w.seen):
-			k.enqueue(w, nil)
+			w.place = queued
 		}
 	}
 }

@@ -317,9 +317,7 @@ func TestWhatPodsReadyMeans(t *testing.T) {
 
 func TestAdmissionChecks(t *testing.T) {
 	f := newFixture(t, kueue.Config{Checks: map[string][]any{"prov": {object{"name": "workers", "nodeSelector": object{"node": "new"}}}}}, "gold=2")
-	f.create(object{"kind": "AdmissionCheck", "metadata": object{"name": "prov"}, "spec": object{"controllerName": "test"}})
-	_, err := f.api.Patch("admin", "ClusterQueue", "", "cluster", object{"spec": object{"admissionChecksStrategy": object{"admissionChecks": []any{object{"name": "prov"}}}}}, "")
-	f.must(err)
+	f.check("prov")
 	f.workload("w", 2, 0)
 	f.settle()
 	f.is("w", "QuotaReserved=True", "Admitted=")
@@ -349,9 +347,7 @@ func TestAdmissionChecks(t *testing.T) {
 
 func TestStoppingTakesBackWhatWaitsForChecks(t *testing.T) {
 	f := newFixture(t, kueue.Config{}, "gold=2")
-	f.create(object{"kind": "AdmissionCheck", "metadata": object{"name": "prov"}})
-	_, err := f.api.Patch("admin", "ClusterQueue", "", "cluster", object{"spec": object{"admissionChecksStrategy": object{"admissionChecks": []any{object{"name": "prov"}}}}}, "")
-	f.must(err)
+	f.check("prov")
 	f.workload("w", 2, 0)
 	f.settle()
 	f.must(f.StopClusterQueue("cluster", "Hold"))

@@ -41,14 +41,22 @@ func (k *Kueue) readiness(cluster *apiserver.Object) (reason, message string) {
 		messages = append(messages, fmt.Sprintf("references missing ResourceFlavor(s): %s", strings.Join(missing, ",")))
 	}
 	missing = nil
+	var inactive []string
 	for _, check := range q.checks {
-		if !slices.ContainsFunc(k.checks, func(o *apiserver.Object) bool { return o.Name == check.name }) {
+		switch i := slices.IndexFunc(k.checks, func(o *apiserver.Object) bool { return o.Name == check.name }); {
+		case i < 0:
 			missing = append(missing, check.name)
+		case !k.checks[i].True(activeCondition):
+			inactive = append(inactive, check.name)
 		}
 	}
 	if len(missing) > 0 {
 		reasons = append(reasons, "AdmissionCheckNotFound")
 		messages = append(messages, fmt.Sprintf("references missing AdmissionCheck(s): %s", strings.Join(missing, ",")))
+	}
+	if len(inactive) > 0 {
+		reasons = append(reasons, "AdmissionCheckInactive")
+		messages = append(messages, fmt.Sprintf("references inactive AdmissionCheck(s): %s", strings.Join(inactive, ",")))
 	}
 	if len(reasons) == 0 {
 		return "Ready", "Can admit new workloads"

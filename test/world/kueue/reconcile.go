@@ -98,8 +98,11 @@ func (k *Kueue) reconcile(o *apiserver.Object) *act {
 		}
 		if s.syncAdmitted() || changed {
 			what := "refuse"
-			if s.true(admitted) {
+			switch {
+			case s.true(admitted):
 				what = "admit, with its checks,"
+			case local != nil && !stopped(local):
+				what = missable
 			}
 			return &act{what: what, status: s}
 		}
@@ -179,6 +182,10 @@ func (s *status) clearDeactivation() {
 	s.remove(deactivationTarget)
 	delete(s.body, "requeueState")
 }
+
+// missable is what Kueue may also not do until the Workload changes again: it looks when
+// the ClusterQueue changes, and may then not know yet that the queue is stopped.
+const missable = "refuse, for its ClusterQueue,"
 
 func waitsFor(o *apiserver.Object, reason string) bool {
 	c := o.Condition(requeued)
