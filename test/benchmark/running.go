@@ -40,34 +40,7 @@ func Running() (*lifecycle.Moment, error) {
 		commands = append(commands, fmt.Sprintf("catalog commit step=%d world=32", (i+1)*100))
 	}
 	commands = append(commands, fmt.Sprintf("catalog progress step=%d", Checkpoints*100+10), "clock +30s", "sync")
-	m, err := lifecycle.After(commands...)
-	if err != nil {
-		return nil, err
-	}
-	return m, addTemplates(m.Request)
-}
-
-// addTemplates gives the Jobs the template of the JobSet, which scripts leave out.
-func addTemplates(r *contract.SyncRequest) error {
-	const jobs, jobSets = "Job.batch/v1", "JobSet.jobset.x-k8s.io/v1alpha2"
-	for _, raw := range r.Children[jobSets] {
-		jobSet, err := scenario.Parse(raw)
-		if err != nil {
-			return err
-		}
-		template := jobSet["spec"].(map[string]any)["replicatedJobs"].([]any)[0].(map[string]any)["template"].(map[string]any)["spec"].(map[string]any)
-		for place, raw := range r.Related[jobs] {
-			job, err := scenario.Parse(raw)
-			if err != nil {
-				return err
-			}
-			job["spec"] = scenario.Merge(template, job["spec"].(map[string]any))
-			if r.Related[jobs][place], err = json.Marshal(job); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return lifecycle.After(commands...)
 }
 
 // Body is a request as a runner sends it. managedFields says whether the objects

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -11,7 +12,11 @@ import (
 	"rtj.dev/rtj/compose"
 	"rtj.dev/rtj/hooks/patch"
 	"rtj.dev/rtj/test/scenario"
+	"rtj.dev/rtj/test/world/apiserver"
 )
+
+// byUs signs what the hooks decided.
+const byUs = "rtj"
 
 // Submit implements hooks.Patcher: the patches are kept until the children and
 // the status of the same decision are applied.
@@ -19,7 +24,32 @@ func (w *world) Submit(_ *v1beta1.ResumableTrainingJob, patches []compose.Patch)
 
 // DryRun implements hooks.Launcher.
 func (w *world) DryRun(_ context.Context, _ *v1beta1.ResumableTrainingJob, child *compose.Child) (*compose.LaunchProbe, error) {
-	return &compose.LaunchProbe{JobSet: child.Name, Refused: w.refusal}, nil
+	probe := &compose.LaunchProbe{JobSet: child.Name}
+	body, err := child.Render()
+	if err != nil {
+		return nil, err
+	}
+	_, err = w.api.Clone(w.api.Now).Create(byUs, w.owned(body))
+	switch {
+	case apierrors.IsAlreadyExists(err):
+		probe.Foreign = true
+	case err != nil:
+		probe.Refused = err.Error()
+	}
+	return probe, nil
+}
+
+// owned is a new child as an applier creates it.
+func (w *world) owned(o object) object {
+	job := w.job()
+	o = copyOf(o)
+	meta := metadata(o)
+	meta["namespace"] = namespace
+	below(meta, "labels")["controller-uid"] = job.UID
+	meta["ownerReferences"] = []any{object{
+		"apiVersion": v1beta1.GroupVersion.String(), "kind": v1beta1.Kind, "name": job.Name, "uid": job.UID, "controller": true, "blockOwnerDeletion": true,
+	}}
+	return o
 }
 
 // resources are the kinds that patches write.
@@ -27,12 +57,9 @@ var resources = map[string]string{"workloads": "Workload", "pods": "Pod", v1beta
 
 // carryOut makes one patch if its preconditions hold, as the patch writer and the
 // API server do. It returns the object before and after.
-func (w *world) carryOut(p compose.Patch) (patch.Result, object, object, error) {
-	if p.StatusAttempt != nil {
-		now, _ := below(w.parent, "status")["attempt"].(int64)
-		if now != int64(*p.StatusAttempt) {
-			return patch.Lost, nil, nil, nil
-		}
+func (w *world) carryOut(p compose.Patch) (patch.Result, *apiserver.Object, *apiserver.Object, error) {
+	if p.StatusAttempt != nil && w.job().Int("status", "attempt") != int64(*p.StatusAttempt) {
+		return patch.Lost, nil, nil, nil
 	}
 	if p.NoLivePods != nil {
 		left, err := w.podsLeft(p.NoLivePods)
@@ -45,73 +72,21 @@ func (w *world) carryOut(p compose.Patch) (patch.Result, object, object, error) 
 	}
 	kind, ok := resources[p.Target.Resource]
 	if !ok {
-		return "", nil, nil, fmt.Errorf("patch %s: no scripted %s", p.Name, p.Target.Resource)
+		return "", nil, nil, fmt.Errorf("patch %s: of no kind that patches write: %s", p.Name, p.Target.Resource)
 	}
-	place := kind + "/" + p.Target.Name
-	o := w.find(place)
-	if o == nil {
-		return patch.Lost, nil, nil, nil
-	}
+	before := w.api.Get(kind, namespace, p.Target.Name)
 	body, err := scenario.Parse(p.Body)
 	if err != nil {
 		return "", nil, nil, err
 	}
-	for _, key := range []string{"resourceVersion", "uid"} {
-		if want, ok := metadata(body)[key]; ok && want != metadata(o)[key] {
-			return patch.Lost, nil, nil, nil
-		}
+	after, err := w.api.Patch(byUs, kind, namespace, p.Target.Name, body, p.Target.Subresource)
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return patch.Lost, nil, nil, nil
 	}
-	before := copyOf(o)
-	written := object{}
-	if p.Target.Subresource == "status" {
-		written["status"] = body["status"]
-	} else {
-		for key, value := range body {
-			if key != "status" {
-				written[key] = value
-			}
-		}
-	}
-	after := mergePatch(o, written)
-	for key, value := range after {
-		o[key] = value
-	}
-	w.touch(o)
-	return patch.Done, before, o, nil
+	return patch.Done, before, after, err
 }
 
-// mergePatch is RFC 7386, conditions included.
-func mergePatch(o, body object) object {
-	merged := object{}
-	if o != nil {
-		merged = copyOf(o)
-	}
-	for key, value := range body {
-		switch v := value.(type) {
-		case nil:
-			delete(merged, key)
-		case object:
-			sub, _ := merged[key].(object)
-			merged[key] = mergePatch(sub, v)
-		default:
-			merged[key] = v
-		}
-	}
-	return merged
-}
-
-// find returns a child, a related object or the parent by Kind/name.
-func (w *world) find(place string) object {
-	if w.parent != nil && id(w.parent) == place {
-		return w.parent
-	}
-	if o, ok := w.children[place]; ok {
-		return o
-	}
-	return w.related[place]
-}
-
-// podsLeft is the LIST over the scripted pods.
+// podsLeft is the LIST.
 func (w *world) podsLeft(condition *compose.NoLivePods) (bool, error) {
 	byLabel, err := labels.Parse(condition.LabelSelector)
 	if err != nil {
@@ -121,16 +96,14 @@ func (w *world) podsLeft(condition *compose.NoLivePods) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	for _, o := range w.related {
-		if o["kind"] != "Pod" {
-			continue
-		}
+	for _, o := range w.api.List("Pod") {
 		set := labels.Set{}
-		for key, value := range below(o, "metadata", "labels") {
-			set[key] = fmt.Sprint(value)
+		if all, ok := o.At("metadata", "labels").(object); ok {
+			for key, value := range all {
+				set[key] = fmt.Sprint(value)
+			}
 		}
-		phase := fields.Set{"status.phase": fmt.Sprint(below(o, "status")["phase"])}
-		if byLabel.Matches(set) && byField.Matches(phase) {
+		if byLabel.Matches(set) && byField.Matches(fields.Set{"status.phase": o.Text("status", "phase")}) {
 			return true, nil
 		}
 	}

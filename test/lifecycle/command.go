@@ -152,8 +152,7 @@ var verbs = map[string]verb{
 	"kueue":   (*world).verbKueue,
 	"queue":   (*world).verbQueue,
 	"workers": (*world).verbWorkers,
-	"jobset":  (*world).verbJobSet,
-	"jobs":    (*world).verbJobs,
+	"node":    (*world).verbNode,
 	"pods":    (*world).verbPods,
 	"catalog": (*world).verbCatalog,
 	"store":   (*world).verbStore,
@@ -173,7 +172,7 @@ func (w *world) run(line string) (string, error) {
 		if err == nil {
 			err = c.done()
 		}
-		return text, err
+		return w.plain(text), err
 	}
 	change, ok := verbs[c.verb]
 	if !ok {
@@ -187,5 +186,6 @@ func (w *world) run(line string) (string, error) {
 	}
 	// No two things happen at the same instant.
 	w.now = w.now.Add(time.Millisecond)
-	return w.settle()
+	text, err := w.settle()
+	return w.plain(text), err
 }

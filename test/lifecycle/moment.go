@@ -1,12 +1,10 @@
 package lifecycle
 
 import (
-	"context"
 	"fmt"
 	"time"
 
 	"rtj.dev/rtj/compose/checkpoint"
-	"rtj.dev/rtj/hooks/catalog"
 	"rtj.dev/rtj/hooks/contract"
 )
 
@@ -27,7 +25,7 @@ func Moments(text []byte) ([]*Moment, error) {
 	defer w.close()
 	var moments []*Moment
 	w.asked = func(request *contract.SyncRequest) {
-		moments = append(moments, &Moment{Now: w.now, Request: request, Catalog: w.store.Read(context.Background(), catalog.Run{}, catalog.Ask{})})
+		moments = append(moments, &Moment{Now: w.now, Request: request, Catalog: w.reading()})
 	}
 	for _, s := range steps {
 		if _, err := w.run(s.command); err != nil {
@@ -51,5 +49,5 @@ func After(commands ...string) (*Moment, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Moment{Now: w.now, Request: request, Catalog: w.store.Read(context.Background(), catalog.Run{}, catalog.Ask{})}, nil
+	return &Moment{Now: w.now, Request: request, Catalog: w.reading()}, nil
 }

@@ -7,12 +7,15 @@ import (
 	"math"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
+	"rtj.dev/rtj/api/v1beta1"
 	"rtj.dev/rtj/hooks"
 	"rtj.dev/rtj/hooks/contract"
 	"rtj.dev/rtj/hooks/patch"
 	"rtj.dev/rtj/test/scenario"
+	"rtj.dev/rtj/test/world/apiserver"
 )
 
 // maxRounds is how many syncs a change may take to settle.
@@ -20,7 +23,7 @@ const maxRounds = 20
 
 // settle syncs until nothing is written any more, and tells what was decided.
 func (w *world) settle() (string, error) {
-	if w.parent == nil {
+	if w.job() == nil {
 		return "there is no job\n", nil
 	}
 	var out strings.Builder
@@ -89,8 +92,8 @@ func (w *world) sync() (string, bool, *hooks.Answer, error) {
 	wrote = wrote || did
 	if answer.Response.Finalized {
 		out.WriteString("finalized\n")
-		w.parent, w.children = nil, map[string]object{}
-		return out.String(), false, answer, nil
+		err := w.letGo()
+		return out.String(), false, answer, err
 	}
 	for _, p := range w.patches {
 		result, before, after, err := w.carryOut(p)
@@ -100,7 +103,7 @@ func (w *world) sync() (string, bool, *hooks.Answer, error) {
 		switch result {
 		case patch.Done:
 			wrote = true
-			fmt.Fprintf(&out, "patch %s: %s\n", p.Name, tellChange(before, after))
+			fmt.Fprintf(&out, "patch %s: %s\n", p.Name, tellChange(before.Body, after.Body))
 		case patch.PodsLeft:
 			fmt.Fprintf(&out, "patch %s: not made, pods are left\n", p.Name)
 		case patch.Lost:
@@ -119,55 +122,51 @@ func (w *world) applyChild(change object) (string, bool, error) {
 	switch {
 	case change["create"] != nil:
 		place := change["create"].(string)
-		if w.children[place] != nil {
-			return "", false, fmt.Errorf("%s is created, and it exists", place)
-		}
-		o := copyOf(change["object"].(object))
-		if o["kind"] == "JobSet" && w.refusal != "" {
+		o, err := w.api.Create(byUs, w.owned(change["object"].(object)))
+		if apierrors.IsForbidden(err) {
 			return "create " + place + ": refused\n", false, nil
 		}
-		below(o, "metadata", "labels")["controller-uid"] = metadata(w.parent)["uid"]
-		w.create(o)
-		w.children[place] = o
-		return "create " + place + tellNew(o) + "\n", true, nil
+		if err != nil {
+			return "", false, err
+		}
+		return "create " + place + tellNew(o.Body) + "\n", true, nil
 	case change["update"] != nil:
 		place := change["update"].(string)
-		o := w.children[place]
+		o := w.find(place)
 		if o == nil {
 			return "", false, fmt.Errorf("%s is updated, and it does not exist", place)
 		}
 		body := change["patch"].(object)
-		for key, value := range mergePatch(o, body) {
-			o[key] = value
-		}
-		if body["spec"] != nil {
-			generation, _ := metadata(o)["generation"].(int64)
-			metadata(o)["generation"] = generation + 1
-		}
-		w.touch(o)
 		text, err := scenario.Line(body)
+		if err != nil {
+			return "", false, err
+		}
+		_, err = w.api.Patch(byUs, o.Kind, o.Namespace, o.Name, body, "")
 		return "update " + place + " " + text + "\n", true, err
 	case change["delete"] != nil:
 		place := change["delete"].(string)
-		w.removeChild(place)
-		return "delete " + place + "\n", true, nil
+		return "delete " + place + "\n", true, w.remove(place, byUs)
 	}
 	return "", false, nil
 }
 
-// removeChild deletes a child, and the Jobs of a JobSet with it. Pods stay until
-// the script says otherwise.
-func (w *world) removeChild(place string) {
-	o := w.children[place]
-	delete(w.children, place)
-	if o == nil || o["kind"] != "JobSet" {
-		return
+// remove deletes an object in the background. What it owned goes after it; pods stay
+// until their kubelets have ended them.
+func (w *world) remove(place, by string) error {
+	o := w.find(place)
+	if o == nil {
+		return fmt.Errorf("there is no %s", place)
 	}
-	for key, job := range w.related {
-		if job["kind"] == "Job" && below(job, "metadata", "labels")["jobset.sigs.k8s.io/jobset-name"] == metadata(o)["name"] {
-			delete(w.related, key)
-		}
-	}
+	err := w.api.Delete(by, o.Kind, o.Namespace, o.Name, apiserver.Deletion{UID: o.UID})
+	w.collect()
+	return err
+}
+
+// letGo takes the finalizer away, after which the job is gone.
+func (w *world) letGo() error {
+	_, err := w.api.Patch(byUs, v1beta1.Kind, namespace, jobName, object{"metadata": object{"finalizers": nil}}, "")
+	w.collect()
+	return err
 }
 
 // applyStatus stores the status and tells what is new in it.
@@ -179,13 +178,16 @@ func (w *world) applyStatus(answer *hooks.Answer) (string, bool, error) {
 	if after == nil {
 		return "", false, errors.New("the answer has no status")
 	}
-	before := below(w.parent, "status")
+	job := w.job()
+	before, _ := job.At("status").(object)
 	change := scenario.Difference(before, after)
 	if len(change) == 0 {
 		return "", false, nil
 	}
 	text, err := tellStatus(before, after, change)
-	w.parent["status"] = after
-	w.touch(w.parent)
+	if err != nil {
+		return "", false, err
+	}
+	_, err = w.api.Update(byUs, job, apiserver.Status, func(body map[string]any) { body["status"] = after })
 	return text, true, err
 }

@@ -2,40 +2,38 @@ package lifecycle
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"time"
 
 	"rtj.dev/rtj/compose/checkpoint"
 	"rtj.dev/rtj/hooks/catalog"
+	"rtj.dev/rtj/test/world/trainer"
 )
 
-// store is the object store of a script: what was set is what a reading finds.
-type store struct {
-	now         func() time.Time
-	failure     *checkpoint.Failure
-	manifests   []checkpoint.Manifest
-	attempts    map[int32]checkpoint.Records
-	quarantined map[string]checkpoint.Quarantine
-}
-
-func newStore() *store {
-	return &store{attempts: map[int32]checkpoint.Records{}, quarantined: map[string]checkpoint.Quarantine{}}
-}
-
 // Read implements hooks.Store.
-func (s *store) Read(context.Context, catalog.Run, catalog.Ask) *checkpoint.Snapshot {
-	if s.failure != nil {
-		return &checkpoint.Snapshot{ListedAt: s.now(), Failure: s.failure}
+func (w *world) Read(_ context.Context, run catalog.Run, ask catalog.Ask) *checkpoint.Snapshot {
+	return w.reader.Read(w.store, run, ask)
+}
+
+// runID is the run of the job.
+func (w *world) runID() string {
+	if id := w.job().Text("status", "runID"); id != "" {
+		return id
 	}
-	manifests := slices.Clone(s.manifests)
-	for i := range manifests {
-		manifests[i].CheckedAt = s.now()
+	return w.job().UID
+}
+
+// hand writes for the workers of an attempt.
+func (w *world) hand(attempt, worldSize int32) *trainer.Hand {
+	return &trainer.Hand{
+		Store: w.store, Now: func() time.Time { return w.now }, StorageURI: w.job().Text("spec", "checkpoint", "storage", "uri"),
+		Namespace: namespace, Name: jobName, RunID: w.runID(), Attempt: attempt, WorldSize: worldSize,
 	}
-	return &checkpoint.Snapshot{
-		ListedAt:    s.now(),
-		Manifests:   manifests,
-		Attempts:    maps.Clone(s.attempts),
-		Quarantined: maps.Clone(s.quarantined),
-	}
+}
+
+// reading is what a reading of the job's run finds now.
+func (w *world) reading() *checkpoint.Snapshot {
+	job := w.job()
+	return w.store.Read(catalog.Run{
+		Namespace: namespace, Name: job.Name, RunID: w.runID(), Location: catalog.Location{URI: job.Text("spec", "checkpoint", "storage", "uri")},
+	}, catalog.Ask{})
 }

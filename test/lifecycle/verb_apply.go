@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"rtj.dev/rtj/test/scenario"
 )
 
@@ -47,47 +49,80 @@ spec:
   startup: {deadline: 15m}
 `
 
-// queues are what Kueue has for it.
-var queues = []string{`
-kind: LocalQueue
+const (
+	queueName    = "team-a"
+	clusterQueue = "cluster"
+	// finalizer is how a runner has a deletion wait for the hooks.
+	finalizer = "metacontroller.io/compositecontroller-rtj"
+)
+
+// setting is what administrators have made.
+var setting = []string{`
+apiVersion: v1
+kind: Namespace
 metadata: {name: team-a}
-spec: {clusterQueue: cluster}
-status: {conditions: [{type: Active, status: "True", reason: Ready}]}
 `, `
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: LocalQueue
+metadata: {name: team-a, namespace: team-a}
+spec: {clusterQueue: cluster}
+`, `
+apiVersion: kueue.x-k8s.io/v1beta2
 kind: ClusterQueue
 metadata: {name: cluster}
-spec: {}
-status: {conditions: [{type: Active, status: "True", reason: Ready}]}
+spec:
+  queueingStrategy: BestEffortFIFO
+  stopPolicy: None
+  preemption: {withinClusterQueue: LowerPriority}
+  resourceGroups:
+  - coveredResources: [cpu, example.com/gpu]
+    flavors:
+    - name: gpu
+      resources: [{name: cpu, nominalQuota: "100"}, {name: example.com/gpu, nominalQuota: "100"}]
 `, `
+apiVersion: kueue.x-k8s.io/v1beta2
 kind: ResourceFlavor
 metadata: {name: gpu}
 spec: {nodeLabels: {example.com/pool: gpu}}
+`, `
+apiVersion: v1
+kind: Node
+metadata: {name: node-a, labels: {example.com/pool: gpu}}
+`, `
+apiVersion: v1
+kind: Node
+metadata: {name: node-b, labels: {example.com/pool: gpu}}
 `}
 
 // verbApply applies a job, with changes of its spec by path:
 //
 //	apply failurePolicy.maxFailures=1
 func (w *world) verbApply(c *command) error {
-	if w.parent != nil {
+	if w.job() != nil {
 		return fmt.Errorf("there is a job; change it with rtj")
 	}
-	parent, err := scenario.Parse([]byte(job))
+	body, err := scenario.Parse([]byte(job))
 	if err != nil {
 		return err
 	}
-	for _, text := range queues {
+	metadata(body)["finalizers"] = []any{finalizer}
+	if err := w.setSpec(below(body, "spec"), c); err != nil {
+		return err
+	}
+	if _, err := w.api.Create(byHand, copyOf(body)); err != nil {
+		return err
+	}
+	for _, text := range setting {
 		o, err := scenario.Parse([]byte(text))
 		if err != nil {
 			return err
 		}
-		w.related[id(o)] = o
+		if _, err := w.api.Create("administrator", o); err != nil && !apierrors.IsAlreadyExists(err) {
+			return err
+		}
 	}
-	w.parent = parent
-	if err := w.setSpec(c); err != nil {
-		return err
-	}
-	w.create(w.parent)
-	return nil
+	// Kueue says of the queues that they are active.
+	return w.kueue.Settle()
 }
 
 // verbRTJ edits the spec of the job by path:
@@ -95,30 +130,31 @@ func (w *world) verbApply(c *command) error {
 //	rtj suspend=true
 //	rtj template.spec.replicatedJobs[0].replicas=2
 func (w *world) verbRTJ(c *command) error {
-	if w.parent == nil {
+	job := w.job()
+	if job == nil {
 		return fmt.Errorf("there is no job")
 	}
-	if err := w.setSpec(c); err != nil {
+	spec := copyOf(job.Body["spec"].(object))
+	if err := w.setSpec(spec, c); err != nil {
 		return err
 	}
-	generation, _ := metadata(w.parent)["generation"].(int64)
-	metadata(w.parent)["generation"] = generation + 1
-	w.touch(w.parent)
-	return nil
+	_, err := w.api.Update(byHand, job, "", func(body map[string]any) { body["spec"] = copyOf(spec) })
+	return err
 }
 
-func (w *world) setSpec(c *command) error {
+func (w *world) setSpec(spec object, c *command) error {
 	for path := range c.pairs {
 		value, err := c.value(path)
 		if err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
-		if err := set(below(w.parent, "spec"), path, value); err != nil {
+		if text, ok := value.(string); ok && w.checkpoints[text] != "" {
+			value = w.checkpoints[text]
+		}
+		if err := set(spec, path, value); err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
 	}
-	// Numbers as the API machinery has them.
-	w.parent = copyOf(w.parent)
 	return nil
 }
 

@@ -2,10 +2,12 @@ package lifecycle
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"rtj.dev/rtj/compose/checkpoint"
-	"rtj.dev/rtj/test/scenario"
+	"rtj.dev/rtj/test/world/store"
 )
 
 // verbCatalog writes what workers write to the store; attempt=N is another one
@@ -13,12 +15,14 @@ import (
 //
 //	catalog start [restore=STEP]
 //	catalog progress step=N [activity=training] [acknowledged]
-//	catalog commit step=N ["incomplete=..."]
+//	catalog commit step=N [cut]         cut: an object of it is short
 //	catalog result outcome=yielded step=N [lost=N] ["message=..."] [cause=checksumMismatch restore=STEP]
 //	catalog quarantine step=N
 func (w *world) verbCatalog(c *command) error {
-	current, _ := below(w.parent, "status")["attempt"].(int64)
-	n, err := c.numbers(map[string]int64{"attempt": current, "world": 4, "step": 0, "lost": 0, "restore": -1})
+	if w.job() == nil {
+		return fmt.Errorf("there is no job")
+	}
+	n, err := c.numbers(map[string]int64{"attempt": w.job().Int("status", "attempt"), "world": 4, "step": 0, "lost": 0, "restore": -1})
 	if err != nil {
 		return err
 	}
@@ -26,48 +30,69 @@ func (w *world) verbCatalog(c *command) error {
 		return fmt.Errorf("no attempt has begun; say attempt=N")
 	}
 	attempt := int32(n["attempt"])
-	var restore *checkpoint.Manifest
+	restore := ""
 	if n["restore"] >= 0 {
-		if restore = w.store.find(n["restore"]); restore == nil {
-			return fmt.Errorf("no checkpoint of step %d was committed", n["restore"])
+		if restore, err = w.checkpoint(n["restore"]); err != nil {
+			return err
 		}
 	}
-	records := w.store.attempts[attempt]
+	hand := w.hand(attempt, int32(n["world"]))
 	switch what := c.word(""); what {
 	case "start":
-		records.Start = &checkpoint.Start{Attempt: attempt, WorldSize: int32(n["world"]), StartedAt: w.now}
-		if restore != nil {
-			records.Start.Restore = &checkpoint.Restore{Checkpoint: restore.ID, Attempt: restore.Attempt, Step: restore.Step}
-		}
+		return hand.Start(restore)
 	case "progress":
-		records.Progress = w.progress(records.Progress, attempt, n["step"], c)
+		w.progress[attempt] = w.nextProgress(w.progress[attempt], attempt, n["step"], c)
+		return hand.Progress(*w.progress[attempt])
 	case "commit":
-		w.store.commit(w.now, attempt, n["step"], int32(n["world"]), w.runID(), c.text("incomplete", ""))
+		id, err := hand.Commit(n["step"])
+		if err != nil {
+			return err
+		}
+		w.checkpoints[shownID(id)] = id
+		if c.word("") == "cut" {
+			return w.cut(attempt, n["step"])
+		}
 		return nil
 	case "result":
-		records.Result = &checkpoint.Result{
-			Attempt: attempt, Outcome: c.text("outcome", checkpoint.ResultYielded), Step: n["step"], LostSteps: n["lost"],
-			Message: c.text("message", ""), EndedAt: w.now,
+		r := checkpoint.Result{Outcome: c.text("outcome", checkpoint.ResultYielded), Step: n["step"], LostSteps: n["lost"], Message: c.text("message", "")}
+		if cause := c.text("cause", ""); cause != "" && restore != "" {
+			r.RestoreFailure = &checkpoint.RestoreFailure{Checkpoint: restore, Cause: cause, Object: "checkpoints/1/r0-0"}
 		}
-		if cause := c.text("cause", ""); cause != "" && restore != nil {
-			records.Result.RestoreFailure = &checkpoint.RestoreFailure{Checkpoint: restore.ID, Cause: cause, Object: "checkpoints/1/r0-0"}
-		}
+		return hand.Result(r)
 	case "quarantine":
-		m := w.store.find(n["step"])
-		if m == nil {
-			return fmt.Errorf("no checkpoint of step %d was committed", n["step"])
+		id, err := w.checkpoint(n["step"])
+		if err != nil {
+			return err
 		}
-		w.store.quarantined[m.ID] = checkpoint.Quarantine{Checkpoint: m.ID, Cause: "checksumMismatch", Object: "checkpoints/1/r0-0", RecordedAt: w.now}
-		return nil
+		return hand.Quarantine(checkpoint.Quarantine{Checkpoint: id, Cause: "checksumMismatch", Object: "checkpoints/1/r0-0"})
 	default:
 		return fmt.Errorf("unknown %q", what)
 	}
-	w.store.attempts[attempt] = records
+}
+
+// checkpoint is the id of one of a step, of the highest attempt that has one.
+func (w *world) checkpoint(step int64) (string, error) {
+	for _, shown := range slices.Backward(slices.Sorted(maps.Keys(w.checkpoints))) {
+		if _, of, _, _, err := checkpoint.ParseID(shown); err == nil && of == step {
+			return w.checkpoints[shown], nil
+		}
+	}
+	return "", fmt.Errorf("no checkpoint of step %d was committed", step)
+}
+
+// cut makes a data object of a checkpoint short.
+func (w *world) cut(attempt int32, step int64) error {
+	prefix := store.RunPrefix(w.job().Text("spec", "checkpoint", "storage", "uri"), namespace, jobName, w.runID())
+	page, _, err := w.store.List(fmt.Sprintf("%scheckpoints/%d/%d-", prefix, attempt, step), "", 1)
+	if err != nil || len(page) == 0 {
+		return fmt.Errorf("no object of step %d is listed: %w", step, err)
+	}
+	w.store.Cut(page[0].Key)
 	return nil
 }
 
-// progress is the record that follows an earlier one.
-func (w *world) progress(before *checkpoint.Progress, attempt int32, step int64, c *command) *checkpoint.Progress {
+// nextProgress is the record that follows an earlier one.
+func (w *world) nextProgress(before *checkpoint.Progress, attempt int32, step int64, c *command) *checkpoint.Progress {
 	p := &checkpoint.Progress{Attempt: attempt, Activity: c.text("activity", "training"), Step: step, UpdatedAt: w.now}
 	if step > 0 {
 		p.FirstStepAt = new(time.Time)
@@ -88,30 +113,4 @@ func (w *world) progress(before *checkpoint.Progress, attempt int32, step int64,
 		}{ID: attempt, AcknowledgedAt: &now, AgreedStep: &agreed}
 	}
 	return p
-}
-
-// runID is the run of the job.
-func (w *world) runID() string {
-	if id, ok := below(w.parent, "status")["runID"].(string); ok && id != "" {
-		return id
-	}
-	return metadata(w.parent)["uid"].(string)
-}
-
-// find returns the newest checkpoint of a step.
-func (s *store) find(step int64) *checkpoint.Manifest {
-	for i := len(s.manifests) - 1; i >= 0; i-- {
-		if s.manifests[i].Step == step {
-			return &s.manifests[i]
-		}
-	}
-	return nil
-}
-
-func (s *store) commit(now time.Time, attempt int32, step int64, world int32, runID, incomplete string) {
-	s.manifests = append(s.manifests, checkpoint.Manifest{
-		ID: scenario.ManifestID(attempt, step), Attempt: attempt, Step: step, CommittedAt: now, RunID: runID,
-		Incomplete: incomplete, WorldSize: world, Layout: checkpoint.Layout{DP: world},
-		Components: map[string]checkpoint.Component{"model": {Reshard: "any", Complete: true}},
-	})
 }

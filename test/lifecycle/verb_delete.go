@@ -1,29 +1,35 @@
 package lifecycle
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+
+	"rtj.dev/rtj/test/world/apiserver"
+)
+
+// byHand signs what a person does.
+const byHand = "user"
 
 // verbDelete deletes an object by hand:
 //
 //	delete rtj                  the job: its finalizer keeps it until it is let go
 //	delete JobSet/llama-1
-//	delete LocalQueue/team-a
+//	delete Job/llama-1-workers-0
 func (w *world) verbDelete(c *command) error {
 	place := c.word("")
-	if place == "rtj" {
-		if w.parent == nil {
-			return fmt.Errorf("there is no job")
+	if place != "rtj" {
+		if err := w.remove(place, byHand); err != nil {
+			return err
 		}
-		metadata(w.parent)["deletionTimestamp"] = w.timestamp()
-		w.touch(w.parent)
+		if strings.HasPrefix(place, "Job/") {
+			// Its JobSet makes it anew.
+			w.runCluster()
+		}
 		return nil
 	}
-	switch {
-	case w.children[place] != nil:
-		w.removeChild(place)
-	case w.related[place] != nil:
-		delete(w.related, place)
-	default:
-		return fmt.Errorf("there is no %s", place)
+	job := w.job()
+	if job == nil {
+		return fmt.Errorf("there is no job")
 	}
-	return nil
+	return w.api.Delete(byHand, job.Kind, job.Namespace, job.Name, apiserver.Deletion{})
 }

@@ -2,19 +2,17 @@ package lifecycle
 
 import "fmt"
 
-// verbLaunch is what the API server says to the creation of a JobSet. While it is
-// refused, none is created:
+// verbLaunch is whether a ResourceQuota forbids another JobSet:
 //
-//	launch refused "message=exceeded quota"
+//	launch refused
 //	launch accepted
 func (w *world) verbLaunch(c *command) error {
 	switch what := c.word(""); what {
 	case "refused":
-		w.refusal = c.text("message", "exceeded quota")
+		return w.cluster.Refuse(namespace, "JobSet")
 	case "accepted":
-		w.refusal = ""
+		return w.cluster.Permit(namespace)
 	default:
 		return fmt.Errorf("unknown %q", what)
 	}
-	return nil
 }

@@ -1,34 +1,57 @@
 package lifecycle
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+	"strings"
 
-// verbQueue changes the queues:
+	"rtj.dev/rtj/test/world/event"
+)
+
+// verbQueue changes the queues, and has Kueue do what follows, but admit:
 //
 //	queue stop [policy=HoldAndDrain]     the LocalQueue
 //	queue start
 //	queue create name=default            another LocalQueue
 func (w *world) verbQueue(c *command) error {
-	what := c.word("")
-	if what == "create" {
-		name := c.text("name", "team-a")
-		o := object{"kind": "LocalQueue", "metadata": object{"name": name}, "spec": object{"clusterQueue": "cluster"}}
-		w.setCondition(o, "Active", "True", "Ready", "")
-		w.related[id(o)] = o
-		return nil
-	}
-	queue := w.related["LocalQueue/team-a"]
-	if queue == nil {
-		return fmt.Errorf("there is no LocalQueue team-a")
-	}
-	switch what {
+	var err error
+	switch what := c.word(""); what {
+	case "create":
+		_, err = w.api.Create("administrator", object{
+			"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "LocalQueue",
+			"metadata": object{"namespace": namespace, "name": c.text("name", queueName)}, "spec": object{"clusterQueue": clusterQueue},
+		})
 	case "stop":
-		below(queue, "spec")["stopPolicy"] = c.text("policy", "HoldAndDrain")
-		w.setCondition(queue, "Active", "False", "StoppedByUser", "LocalQueue is stopped")
+		err = w.kueue.StopLocalQueue(namespace, queueName, c.text("policy", "HoldAndDrain"))
 	case "start":
-		below(queue, "spec")["stopPolicy"] = "None"
-		w.setCondition(queue, "Active", "True", "Ready", "")
+		err = w.kueue.StopLocalQueue(namespace, queueName, "None")
 	default:
 		return fmt.Errorf("unknown %q", what)
 	}
-	return nil
+	if err != nil {
+		return err
+	}
+	return w.noticeQueues()
 }
+
+// noticeQueues has Kueue do what it does of itself, but admit.
+func (w *world) noticeQueues() error {
+	for range enough {
+		name := ""
+		w.kueue.Events(func(e event.Event) {
+			if name == "" && !e.Fault && !strings.HasPrefix(e.Name, "kueue: admit ") {
+				name = e.Name
+			}
+		})
+		if name == "" {
+			return nil
+		}
+		if err := w.kueue.Do(name); err != nil {
+			return err
+		}
+	}
+	return errors.New("the queues do not come to rest")
+}
+
+// enough is more than Kueue has to do.
+const enough = 1000

@@ -19,20 +19,20 @@ func (w *world) show(c *command) (string, error) {
 	switch what {
 	case "children":
 		var out strings.Builder
-		for _, o := range w.ordered(w.children) {
-			out.WriteString(id(o) + "\n")
+		for _, o := range w.children() {
+			out.WriteString(place(o) + "\n")
 		}
 		if out.Len() == 0 {
 			return "none\n", nil
 		}
 		return out.String(), nil
 	case "status", "conditions", "ledger":
-		if w.parent == nil {
+		if w.job() == nil {
 			return "there is no job\n", nil
 		}
-		var value any = below(w.parent, "status")
+		var value any = w.job().At("status")
 		if what != "status" {
-			return lines(below(w.parent, "status")[what])
+			return lines(w.job().At("status", what))
 		}
 		text, err := scenario.Format(value)
 		return string(text), err
@@ -41,7 +41,7 @@ func (w *world) show(c *command) (string, error) {
 	if o == nil {
 		return "", fmt.Errorf("there is no %s", what)
 	}
-	text, err := scenario.Format(o)
+	text, err := scenario.Format(o.Body)
 	return string(text), err
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"rtj.dev/rtj/compose/checkpoint"
+	"rtj.dev/rtj/hooks/catalog"
 )
 
 // verbStore makes the store answer or not:
@@ -13,12 +14,11 @@ import (
 func (w *world) verbStore(c *command) error {
 	switch what := c.word(""); what {
 	case "down":
-		w.store.failure = &checkpoint.Failure{
-			Kind:    checkpoint.FailureKind(c.text("kind", string(checkpoint.Unreachable))),
-			Message: c.text("message", "the store does not answer"),
-		}
+		w.store.Down(&catalog.Error{
+			Kind: checkpoint.FailureKind(c.text("kind", string(checkpoint.Unreachable))), Message: c.text("message", "the store does not answer"),
+		})
 	case "up":
-		w.store.failure = nil
+		w.store.Up()
 	default:
 		return fmt.Errorf("unknown %q", what)
 	}

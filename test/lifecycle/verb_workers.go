@@ -2,93 +2,138 @@ package lifecycle
 
 import (
 	"fmt"
-	"strconv"
 
-	"rtj.dev/rtj/api/v1beta1"
+	"rtj.dev/rtj/test/world/apiserver"
 )
 
-// verbWorkers shows an attempt's JobSet, Jobs and pods in a state that the real
-// ones go through; attempt=N is another one than the newest:
+// workers are the processes of pods, which do only what a script says. SIGTERM does
+// nothing to them by itself.
+type workers struct{ pods map[string]*worker } // by UID
+
+type worker struct {
+	ready, exited bool
+	code          int32
+}
+
+// Start implements jobs.Workers.
+func (w *workers) Start(pod *apiserver.Object) { w.pods[pod.UID] = &worker{} }
+
+// Projected implements jobs.Workers.
+func (w *workers) Projected(string, string, string) {}
+
+// Terminate implements jobs.Workers.
+func (w *workers) Terminate(string) {}
+
+// Kill implements jobs.Workers.
+func (w *workers) Kill(podUID string) { w.exit(podUID, 137) }
+
+// State implements jobs.Workers.
+func (w *workers) State(podUID string) (ready, exited bool, code int32) {
+	p := w.pods[podUID]
+	if p == nil {
+		return false, false, 0
+	}
+	return p.ready, p.exited, p.code
+}
+
+func (w *workers) exit(podUID string, code int32) {
+	if p := w.pods[podUID]; p != nil && !p.exited {
+		*p = worker{exited: true, code: code}
+	}
+}
+
+// verbWorkers has JobSet, the Jobs and the kubelets do what there is to do, and the
+// workers of an attempt one thing; attempt=N is another one than the newest:
 //
-//	workers start               pods are there, none is ready
-//	workers ready               all are ready
-//	workers ending [pods=1]     pods terminate, and the Jobs go on
-//	workers stopping            the JobSet is suspended, the pods are terminating
-//	workers stopped             the JobSet is suspended, no pod is left
-//	workers complete            all pods exited with 0
-//	workers fail [exit=N]       a pod exited with N
-//	workers fail disruption     a pod was a disruption target
+//	workers start               they begin, and are not ready
+//	workers ready [pods=N]      all are ready, or so many
+//	workers ending [pods=1]     somebody deletes pods, and their processes go on
+//	workers stopping            SIGTERM comes, and their processes go on
+//	workers stopped             they end with 0
+//	workers complete            the same
+//	workers fail [exit=N]       the first ends with N, the others when they are told to
+//	workers fail disruption     the first is evicted, and so ends
 func (w *world) verbWorkers(c *command) error {
 	jobSet, err := w.jobSet(c)
 	if err != nil {
 		return err
 	}
 	what := c.word("")
-	state, ok := workerStates[what]
-	if !ok {
-		return fmt.Errorf("unknown %q", what)
+	count := int64(1)
+	if what == "ready" {
+		count = 1 << 30
 	}
-	n, err := c.numbers(map[string]int64{"pods": 1, "exit": 1})
+	n, err := c.numbers(map[string]int64{"pods": count, "exit": 1})
 	if err != nil {
 		return err
 	}
-	message := fmt.Sprintf("Container train for pod team-a/%v-workers-0-0 failed with exit code %d", metadata(jobSet)["name"], n["exit"])
-	if what == "fail" && c.word("") == "disruption" {
-		message = fmt.Sprintf("Pod team-a/%v-workers-0-0 has condition DisruptionTarget matching FailJob rule at index 0", metadata(jobSet)["name"])
-	}
-	for _, job := range w.jobsOf(jobSet) {
-		spec, status := below(job, "spec"), below(job, "status")
-		pods := spec["parallelism"].(int64)
-		for _, key := range []string{"active", "ready", "terminating", "succeeded", "failed"} {
-			status[key] = int64(0)
-		}
-		spec["suspend"] = state.suspended
-		state.show(status, pods, min(n["pods"], pods))
-		if state.suspended {
-			w.setCondition(job, "Suspended", "True", "JobSuspended", "Job suspended")
-		}
-		if state.condition != "" {
-			text := "Reached expected number of succeeded pods"
-			if state.condition == "Failed" {
-				text = message
+	w.runCluster()
+	pods := w.pods(jobSet)
+	first := pods[:min(int(n["pods"]), len(pods))]
+	switch what {
+	case "start", "stopping":
+	case "ready":
+		for _, p := range first {
+			if worker := w.workers.pods[p.UID]; worker != nil {
+				worker.ready = true
 			}
-			w.setCondition(job, state.condition, "True", state.reason, text)
 		}
-		w.touch(job)
-		w.showPods(job, status["active"].(int64)+status["terminating"].(int64))
+	case "ending":
+		for _, p := range first {
+			if err := w.cluster.DeletePod(namespace, p.Name, -1); err != nil {
+				return err
+			}
+		}
+	case "stopped", "complete":
+		for _, p := range pods {
+			w.workers.exit(p.UID, 0)
+		}
+	case "fail":
+		if err := w.fail(pods, int32(n["exit"]), c.word("")); err != nil {
+			return err
+		}
+	default:
+		return fmt.Errorf("unknown %q", what)
 	}
-	w.countJobs(jobSet)
-	switch state.condition {
-	case "Complete":
-		w.setCondition(jobSet, "Completed", "True", "AllJobsCompleted", "jobset completed successfully")
-	case "Failed":
-		w.setCondition(jobSet, "Failed", "True", "FailedJobs", "jobset failed due to one or more job failures")
-	}
-	w.touch(jobSet)
+	w.runCluster()
 	return nil
 }
 
-// workerState is how a Job looks.
-type workerState struct {
-	suspended         bool
-	condition, reason string
-	show              func(status object, pods, some int64)
+// fail has the first pod end, and the others after it.
+func (w *world) fail(pods []*apiserver.Object, code int32, how string) error {
+	if len(pods) == 0 {
+		return fmt.Errorf("there are no pods")
+	}
+	switch how {
+	case "":
+	case "disruption":
+		code = 143
+		if err := w.cluster.Evict(namespace, pods[0].Name); err != nil {
+			return err
+		}
+	default:
+		return fmt.Errorf("unknown %q", how)
+	}
+	w.workers.exit(pods[0].UID, code)
+	w.runCluster()
+	for _, p := range pods[1:] {
+		w.workers.exit(p.UID, 143)
+	}
+	return nil
 }
 
-var workerStates = map[string]workerState{
-	"start": {show: func(s object, pods, _ int64) { s["active"] = pods }},
-	"ready": {show: func(s object, pods, _ int64) { s["active"], s["ready"] = pods, pods }},
-	"ending": {show: func(s object, pods, some int64) {
-		s["active"], s["ready"], s["terminating"] = pods-some, pods-some, some
-	}},
-	"stopping": {suspended: true, show: func(s object, pods, _ int64) { s["terminating"] = pods }},
-	"stopped":  {suspended: true, show: func(object, int64, int64) {}},
-	"complete": {condition: "Complete", reason: "CompletionsReached", show: func(s object, pods, _ int64) { s["succeeded"] = pods }},
-	"fail":     {condition: "Failed", reason: "PodFailurePolicy", show: func(s object, _, _ int64) { s["failed"] = int64(1) }},
+// pods of a JobSet, in the order of their names.
+func (w *world) pods(jobSet *apiserver.Object) (pods []*apiserver.Object) {
+	for _, o := range w.api.List("Pod") {
+		if o.Label("jobset.sigs.k8s.io/jobset-uid") == jobSet.UID {
+			pods = append(pods, o)
+		}
+	}
+	return pods
 }
 
 // jobSet returns the JobSet of attempt=N, or the newest.
-func (w *world) jobSet(c *command) (object, error) {
+func (w *world) jobSet(c *command) (*apiserver.Object, error) {
 	if !c.has("attempt") {
 		return w.newest("JobSet")
 	}
@@ -96,81 +141,10 @@ func (w *world) jobSet(c *command) (object, error) {
 	if err != nil {
 		return nil, err
 	}
-	place := fmt.Sprintf("JobSet/%v-%d", metadata(w.parent)["name"], n)
-	if w.children[place] == nil {
-		return nil, fmt.Errorf("there is no %s", place)
+	name := fmt.Sprintf("%s-%d", jobName, n)
+	o := w.api.Get("JobSet", namespace, name)
+	if o == nil {
+		return nil, fmt.Errorf("there is no JobSet %s", name)
 	}
-	return w.children[place], nil
-}
-
-// jobsOf returns the Jobs of a JobSet and makes those that are not there.
-func (w *world) jobsOf(jobSet object) []object {
-	var jobs []object
-	list, _ := below(jobSet, "spec")["replicatedJobs"].([]any)
-	for _, item := range list {
-		replicated := item.(object)
-		replicas, ok := replicated["replicas"].(int64)
-		if !ok {
-			replicas = 1
-		}
-		for i := range replicas {
-			o := object{"kind": "Job", "metadata": object{
-				"name": fmt.Sprintf("%v-%v-%d", metadata(jobSet)["name"], replicated["name"], i),
-				"labels": object{
-					"jobset.sigs.k8s.io/jobset-name":        metadata(jobSet)["name"],
-					"jobset.sigs.k8s.io/replicatedjob-name": replicated["name"],
-					"jobset.sigs.k8s.io/job-index":          strconv.FormatInt(i, 10),
-					v1beta1.LabelUID:                        metadata(w.parent)["uid"],
-					v1beta1.LabelAttempt:                    below(jobSet, "metadata", "labels")[v1beta1.LabelAttempt],
-				},
-			}}
-			if old := w.related[id(o)]; old != nil {
-				jobs = append(jobs, old)
-				continue
-			}
-			parallelism, ok := below(replicated, "template", "spec")["parallelism"].(int64)
-			if !ok {
-				parallelism = 1
-			}
-			o["spec"] = object{"parallelism": parallelism, "suspend": false}
-			o["status"] = object{}
-			w.create(o)
-			w.related[id(o)] = o
-			jobs = append(jobs, o)
-		}
-	}
-	return jobs
-}
-
-// countJobs sets what a JobSet's status says about its Jobs.
-func (w *world) countJobs(jobSet object) {
-	counts := map[any]object{}
-	var list []any
-	for _, job := range w.jobsOf(jobSet) {
-		name := below(job, "metadata", "labels")["jobset.sigs.k8s.io/replicatedjob-name"]
-		count := counts[name]
-		if count == nil {
-			count = object{"name": name, "ready": int64(0), "active": int64(0), "succeeded": int64(0), "failed": int64(0), "suspended": int64(0)}
-			counts[name] = count
-			list = append(list, count)
-		}
-		status := below(job, "status")
-		add := func(key string, when bool) {
-			if when {
-				count[key] = count[key].(int64) + 1
-			}
-		}
-		ended := conditionOf(job, "Complete")["status"] == "True" || conditionOf(job, "Failed")["status"] == "True"
-		add("succeeded", conditionOf(job, "Complete")["status"] == "True")
-		add("failed", conditionOf(job, "Failed")["status"] == "True")
-		add("suspended", !ended && below(job, "spec")["suspend"] == true)
-		add("active", !ended && positive(status["active"]))
-		add("ready", !ended && status["ready"] == below(job, "spec")["parallelism"])
-	}
-	below(jobSet, "status")["replicatedJobsStatus"] = list
-}
-
-func positive(n any) bool {
-	i, ok := n.(int64)
-	return ok && i > 0
+	return o, nil
 }

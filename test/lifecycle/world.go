@@ -3,51 +3,72 @@ package lifecycle
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"rtj.dev/rtj/api/v1beta1"
 	"rtj.dev/rtj/compose"
+	"rtj.dev/rtj/compose/checkpoint"
 	"rtj.dev/rtj/hooks"
 	"rtj.dev/rtj/hooks/contract"
 	"rtj.dev/rtj/test/scenario"
+	"rtj.dev/rtj/test/world/apiserver"
+	"rtj.dev/rtj/test/world/event"
+	"rtj.dev/rtj/test/world/jobs"
+	"rtj.dev/rtj/test/world/kueue"
+	"rtj.dev/rtj/test/world/store"
 )
 
 // object is a Kubernetes object as JSON values.
 type object = map[string]any
 
-// world is what a script has set, and what the hooks made of it.
+const (
+	namespace = "team-a"
+	jobName   = "llama"
+)
+
+// world is a simulated cluster of which every part does only what a script says, and
+// the hooks that decide in it.
 type world struct {
 	now   time.Time
 	hooks *hooks.Hooks
-	store *store
 
-	// parent is nil before it was applied and once it is gone.
-	parent   object
-	children map[string]object // by Kind/name
-	related  map[string]object // by Kind/name
-	// refusal is what the API server says to the creation of a JobSet.
-	refusal string
+	api       *apiserver.Server
+	collector *apiserver.Collector
+	kueue     *kueue.Kueue
+	cluster   *jobs.Cluster
+	workers   *workers
+	store     *store.Store
+	reader    store.Reader
 
-	version int64
-	number  int64
 	patches []compose.Patch
 	said    map[string]string // the rule of each table, as shown last
-
+	// progress is what the workers of an attempt reported last.
+	progress map[int32]*checkpoint.Progress
 	// asked gets every request before it is answered; it may be nil.
 	asked func(*contract.SyncRequest)
+	// uids are those that were shown, in order; checkpoints are their ids by how they
+	// are shown.
+	uids        []string
+	checkpoints map[string]string
 }
 
 var start = time.Date(2026, 11, 29, 10, 0, 0, 0, time.UTC)
 
 func newWorld() *world {
-	w := &world{now: start, store: newStore(), children: map[string]object{}, related: map[string]object{}, said: map[string]string{}}
-	w.store.now = func() time.Time { return w.now }
+	w := &world{now: start, said: map[string]string{}, progress: map[int32]*checkpoint.Progress{}, checkpoints: map[string]string{}}
+	clock := func() time.Time { return w.now }
+	w.api = apiserver.New(clock)
+	w.collector = apiserver.NewCollector(w.api)
+	w.kueue = kueue.New(kueue.Env{API: w.api, Now: clock}, kueue.Defaults())
+	w.workers = &workers{pods: map[string]*worker{}}
+	w.cluster = jobs.New(jobs.Env{API: w.api, Now: clock, Workers: w.workers, Prompt: true})
+	w.store = store.New(store.Env{Now: clock})
 	w.hooks = hooks.New(hooks.Options{
-		Store: w.store, Patches: w, Launcher: w, Observer: "rtj", PodIntegration: true,
-		Now: func() time.Time { return w.now },
+		Store: w, Patches: w, Launcher: w, Observer: "rtj", PodIntegration: true, Now: clock,
 		// Readings are instantaneous in a script; a person at a debugger is not.
 		InlineRead: time.Hour,
 	})
@@ -56,27 +77,145 @@ func newWorld() *world {
 
 func (w *world) close() { w.hooks.Close() }
 
-// timestamp is a time as objects have it.
-func (w *world) timestamp() string { return w.now.Format(time.RFC3339) }
+// job is the newest version of it; nil before it was applied and once it is gone.
+func (w *world) job() *apiserver.Object { return w.api.Get(v1beta1.Kind, namespace, jobName) }
 
-// touch gives an object a new resourceVersion.
-func (w *world) touch(o object) {
-	w.version++
-	metadata(o)["resourceVersion"] = strconv.FormatInt(w.version, 10)
+// childKinds are those that the job has.
+var childKinds = []string{"ConfigMap", "JobSet", "Workload"}
+
+func (w *world) children() (all []*apiserver.Object) {
+	for _, kind := range childKinds {
+		all = append(all, w.api.Owned(kind, w.job().UID)...)
+	}
+	return all
 }
 
-// create fills in what the API server does.
-func (w *world) create(o object) {
-	w.number++
-	m := metadata(o)
-	m["namespace"] = metadata(w.parent)["namespace"]
-	m["uid"] = fmt.Sprintf("uid-%d", w.number)
-	m["creationTimestamp"] = w.timestamp()
-	m["generation"] = int64(1)
-	w.touch(o)
+// related are what rtj asks to see beside the children.
+func (w *world) related() (all []*apiserver.Object) {
+	job := w.job()
+	for _, kind := range []string{"ClusterQueue", "Job", "LocalQueue", "Pod", "ResourceFlavor", "WorkloadPriorityClass"} {
+		for _, o := range w.api.List(kind) {
+			switch kind {
+			case "LocalQueue":
+				if o.Name != "default" && o.Name != job.Text("spec", "queueName") {
+					continue
+				}
+			case "Job", "Pod":
+				if o.Label(v1beta1.LabelUID) != job.UID || kind == "Pod" && !isLeader(o) {
+					continue
+				}
+			}
+			all = append(all, o)
+		}
+	}
+	return all
 }
 
-func metadata(o object) object { return below(o, "metadata") }
+// isLeader reports whether the hooks get to see a pod.
+func isLeader(o *apiserver.Object) bool {
+	return o.Label("jobset.sigs.k8s.io/job-index") == "0" && o.Label("batch.kubernetes.io/job-completion-index") == "0"
+}
+
+// request is what a runner sends now.
+func (w *world) request() (*contract.SyncRequest, error) {
+	job := w.job()
+	o := &scenario.Observed{Now: &w.now, Finalizing: job.Deleting(), Parent: job.Body}
+	for _, child := range w.children() {
+		o.Children = append(o.Children, child.Body)
+	}
+	for _, related := range w.related() {
+		o.Related = append(o.Related, related.Body)
+	}
+	return o.Request()
+}
+
+// collect has the garbage collector do what there is to do: what a deleted object
+// owned goes, but for pods, which their kubelets end.
+func (w *world) collect() {
+	for {
+		var first *event.Event
+		w.collector.Events(func(e event.Event) {
+			if first == nil {
+				first = &e
+			}
+		})
+		if first == nil {
+			return
+		}
+		first.Do()
+	}
+}
+
+// runCluster has JobSet, the Jobs and the kubelets do all that there is to do.
+func (w *world) runCluster() {
+	for before := int64(-1); before != w.api.Revision(); {
+		before = w.api.Revision()
+		w.cluster.Settle()
+		w.collect()
+	}
+}
+
+// find returns an object by Kind/name; nil when there is none.
+func (w *world) find(place string) *apiserver.Object {
+	kind, name, _ := strings.Cut(place, "/")
+	if o := w.api.Get(kind, namespace, name); o != nil {
+		return o
+	}
+	return w.api.Get(kind, "", name)
+}
+
+func place(o *apiserver.Object) string { return o.Kind + "/" + o.Name }
+
+// newest returns the child of a kind with the greatest number at the end of its name.
+func (w *world) newest(kind string) (*apiserver.Object, error) {
+	job := w.job()
+	if job == nil {
+		return nil, fmt.Errorf("there is no job")
+	}
+	var newest *apiserver.Object
+	for _, o := range w.api.Owned(kind, job.UID) {
+		if newest == nil || suffix(o.Name) >= suffix(newest.Name) {
+			newest = o
+		}
+	}
+	if newest == nil {
+		return nil, fmt.Errorf("there is no %s", kind)
+	}
+	return newest, nil
+}
+
+// suffix is the number at the end of a name.
+func suffix(name string) int {
+	n, _ := strconv.Atoi(strings.TrimLeft(name[strings.LastIndex(name, "-")+1:], "w"))
+	return n
+}
+
+var (
+	uid          = regexp.MustCompile(`\buid-\d+\b`)
+	checkpointID = regexp.MustCompile(`\b(\d{6}-\d{12})-[0-9a-f]{12}-[0-9a-f]{16}\b`)
+)
+
+// plain is a text as scripts show it: UIDs are numbered as they come up, and of the
+// ids of checkpoints only attempt and step are shown.
+func (w *world) plain(text string) string {
+	text = uid.ReplaceAllStringFunc(text, func(uid string) string {
+		i := slices.Index(w.uids, uid)
+		if i < 0 {
+			i = len(w.uids)
+			w.uids = append(w.uids, uid)
+		}
+		return fmt.Sprint("uid-", i+1)
+	})
+	return checkpointID.ReplaceAllStringFunc(text, func(id string) string {
+		shown := shownID(id)
+		w.checkpoints[shown] = id
+		return shown
+	})
+}
+
+func shownID(id string) string {
+	return checkpointID.ReplaceAllString(id, "$1-000000000000-0000000000000000")
+}
 
 // below returns the mapping at a key and makes it if it is not there.
 func below(o object, keys ...string) object {
@@ -91,80 +230,13 @@ func below(o object, keys ...string) object {
 	return o
 }
 
-func id(o object) string { return fmt.Sprintf("%v/%v", o["kind"], metadata(o)["name"]) }
-
-// newest returns the child of a kind, the one with the greatest number at the end of its name.
-func (w *world) newest(kind string) (object, error) {
-	var newest object
-	for _, o := range w.ordered(w.children) {
-		if o["kind"] == kind && (newest == nil || suffix(o) >= suffix(newest)) {
-			newest = o
-		}
-	}
-	if newest == nil {
-		return nil, fmt.Errorf("there is no %s", kind)
-	}
-	return newest, nil
-}
-
-// suffix is the number at the end of a name.
-func suffix(o object) int {
-	name, _ := metadata(o)["name"].(string)
-	n, _ := strconv.Atoi(strings.TrimLeft(name[strings.LastIndex(name, "-")+1:], "w"))
-	return n
-}
-
-func (w *world) ordered(objects map[string]object) []object {
-	var list []object
-	for _, key := range slices.Sorted(maps.Keys(objects)) {
-		list = append(list, objects[key])
-	}
-	return list
-}
-
-// setCondition sets a condition as controllers do: the time of the transition
-// changes with the status.
-func (w *world) setCondition(o object, kind, status, reason, message string) {
-	s := below(o, "status")
-	list, _ := s["conditions"].([]any)
-	c := object{"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": w.timestamp()}
-	for i, item := range list {
-		old := item.(object)
-		if old["type"] != kind {
-			continue
-		}
-		if old["status"] == status {
-			c["lastTransitionTime"] = old["lastTransitionTime"]
-		}
-		list[i] = c
-		return
-	}
-	s["conditions"] = append(list, c)
-}
+func metadata(o object) object { return below(o, "metadata") }
 
 func conditionOf(o object, kind string) object {
-	list, _ := below(o, "status")["conditions"].([]any)
-	for _, item := range list {
-		if c := item.(object); c["type"] == kind {
-			return c
-		}
-	}
-	return object{}
+	return (&apiserver.Object{Body: o}).Condition(kind)
 }
 
-// request is what a runner sends now.
-func (w *world) request() (*contract.SyncRequest, error) {
-	deleting := metadata(w.parent)["deletionTimestamp"] != nil
-	o := &scenario.Observed{Now: &w.now, Finalizing: deleting, Parent: w.parent, Children: w.ordered(w.children)}
-	for _, related := range w.ordered(w.related) {
-		if related["kind"] != "Pod" || isLeader(related) {
-			o.Related = append(o.Related, related)
-		}
-	}
-	return o.Request()
-}
-
-// copyOf is a deep copy.
+// copyOf is a deep copy, with numbers as the API machinery has them.
 func copyOf(o object) object {
 	data, err := json.Marshal(o)
 	if err != nil {
