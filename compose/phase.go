@@ -221,9 +221,12 @@ func (s *situation) lacksJobs() bool {
 }
 
 func (s *situation) deactivated() standing {
-	message := s.workload.condition(kueue.WorkloadEvicted).Message
+	message := fmt.Sprintf("Workload %s is not active", s.workload.Meta.Name)
+	if why := s.workload.condition(kueue.WorkloadEvicted).Message; why != "" {
+		message = fmt.Sprintf("Kueue deactivated Workload %s: %s", s.workload.Meta.Name, why)
+	}
 	return standing{phase: v1beta1.PhaseQueued, reason: v1beta1.ReasonDeactivated, stalled: true,
-		message: clip(fmt.Sprintf("Kueue deactivated Workload %s: %s; set its spec.active to true, or suspend and resume the job", s.workload.Meta.Name, message), 1024)}
+		message: clip(message+"; set its spec.active to true, or suspend and resume the job", 1024)}
 }
 
 func (s *situation) launching() standing {

@@ -35,21 +35,12 @@ func (s *situation) watchStore() {
 		if s.attempt.readyPods() > 0 {
 			s.wantCatalogAgain(pollRestoring)
 		}
-	case s.records().Progress == nil && s.readyFor() < mirrorPeriod:
+	case s.records().Progress == nil && s.Now.Sub(s.ledgerEntry(s.attempt.number).ReadyAt.Time) < mirrorPeriod:
 		// A worker that uses the SDK reports soon; one that does not never will.
 		s.wantCatalogAgain(pollRestoring)
 	default:
 		s.wantCatalogAgain(pollRunning)
 	}
-}
-
-// readyFor is how long the pods of the current attempt have been ready.
-func (s *situation) readyFor() time.Duration {
-	entry := s.ledgerEntry(s.attempt.number)
-	if entry == nil || entry.ReadyAt == nil {
-		return 0
-	}
-	return s.Now.Sub(entry.ReadyAt.Time)
 }
 
 // trains reports whether the live attempt trains: all pods are ready, and, when
@@ -73,7 +64,7 @@ func (s *situation) mirror(now standing) {
 	transition := s.next.Phase != s.was.Phase || now.reason != s.readyReason() || s.next.Attempt != s.was.Attempt ||
 		s.judged() && s.attempt != nil && !s.endStands()
 	r := s.records()
-	if r.Progress != nil && s.attempt != nil {
+	if r.Progress != nil {
 		p := s.was.Progress
 		due := p == nil || p.UpdatedAt == nil || p.Attempt != s.attempt.number || r.Progress.UpdatedAt.Sub(p.UpdatedAt.Time) >= mirrorPeriod
 		if transition || due {

@@ -98,8 +98,10 @@ func node(value any) (*yamlv3.Node, error) {
 			}
 			n.Content = append(n.Content, below)
 		}
-	default:
+	case string, bool, int64, float64, nil:
 		return scalar(v)
+	default:
+		return n, n.Encode(v)
 	}
 	if width(n) <= flowWidth || isMatchOrCondition(value) {
 		n.Style = yamlv3.FlowStyle
