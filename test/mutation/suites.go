@@ -26,6 +26,7 @@ var suites = []suite{
 	{name: "promises", folder: "compose", test: "TestDecisionsKeepThePromises", parts: names(
 		"golden_case", "golden_case_at_another_time", "golden_case_of_which_something_is_not_seen", "golden_case_with_another_store",
 		"two_golden_cases_mixed_up", "job_that_runs", "anything"), args: []string{"-more", "0.3"}},
+	{name: "world", folder: "test/world", test: "TestWorldsKeepThePromises", parts: whole, args: []string{"-calls", "2500"}},
 }
 
 func suiteNames() (list []string) {

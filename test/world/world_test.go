@@ -1,6 +1,7 @@
 package world_test
 
 import (
+	"flag"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -9,8 +10,7 @@ import (
 	"rtj.dev/rtj/test/world"
 )
 
-// calls of the hook that the short run makes.
-const calls = 200_000
+var calls = flag.Int64("calls", 200_000, "how many calls of the hook the short run makes")
 
 // TestWorldsKeepThePromises runs worlds from seed 0 on until enough calls were made.
 // `make sim SEED=n` shows one of them.
@@ -22,7 +22,7 @@ func TestWorldsKeepThePromises(t *testing.T) {
 	var all sync.WaitGroup
 	for range 2 {
 		all.Go(func() {
-			for made.Load() < calls && !t.Failed() {
+			for made.Load() < *calls && !t.Failed() {
 				seed := uint64(next.Add(1) - 1)
 				r := world.Run(seed)
 				made.Add(int64(r.Calls))
