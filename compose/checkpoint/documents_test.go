@@ -144,6 +144,16 @@ func TestParseManifestRefuses(t *testing.T) {
 			return []byte(`{"schemaVersion":"1.0","kind":"CheckpointManifest","run":{"runID":"x"},"attempt":3,"step":1200,
 				"nonce":"5f0c9a1be2d4","worldSize":2,"prefix":"checkpoints/3/1200-5f0c9a1be2d4/","indexes":[]}`)
 		}, ReasonCorruptManifest, "0 index objects"},
+		{"a negative number of objects", func([]byte) []byte {
+			return []byte(`{"schemaVersion":"1.0","kind":"CheckpointManifest","run":{"runID":"x"},"attempt":3,"step":1200,
+				"nonce":"5f0c9a1be2d4","worldSize":2,"prefix":"checkpoints/3/1200-5f0c9a1be2d4/","objects":-1,"bytes":1,
+				"indexes":[{"key":"00/r0-index.json","bytes":1,"sha256":"` + strings.Repeat("0", 64) + `"}]}`)
+		}, ReasonCorruptManifest, "counts -1 objects"},
+		{"an index object of negative size", func([]byte) []byte {
+			return []byte(`{"schemaVersion":"1.0","kind":"CheckpointManifest","run":{"runID":"x"},"attempt":3,"step":1200,
+				"nonce":"5f0c9a1be2d4","worldSize":2,"prefix":"checkpoints/3/1200-5f0c9a1be2d4/","objects":1,"bytes":1,
+				"indexes":[{"key":"00/r0-index.json","bytes":-1,"sha256":"` + strings.Repeat("0", 64) + `"}]}`)
+		}, ReasonCorruptManifest, "has -1 bytes"},
 		{"nothing at all", func([]byte) []byte { return nil }, ReasonCorruptManifest, "not JSON"},
 		{"an array", func([]byte) []byte { return []byte(`[]`) }, ReasonCorruptManifest, "not JSON of a CheckpointManifest"},
 		{"half of it, under a name that fits", func(data []byte) []byte { return data[:len(data)/2] }, ReasonCorruptManifest, "after byte"},
@@ -270,6 +280,20 @@ func TestRecordsRefuse(t *testing.T) {
 		{"a quarantine record about another checkpoint", quarantine, `{"schemaVersion":"1.0","kind":"Quarantine","checkpoint":"x"}`, `"x"`},
 		{"an index of no rank", index, `{"schemaVersion":"1.0","kind":"CheckpointIndex","ranks":[],"objects":[]}`, "no rank"},
 		{"an index that leaves its prefix", index, `{"schemaVersion":"1.0","kind":"CheckpointIndex","ranks":[0],"objects":[{"key":"../x","bytes":1}]}`, "../x"},
+		{"an index of a negative rank", index, `{"schemaVersion":"1.0","kind":"CheckpointIndex","ranks":[0,-1],"objects":[]}`, "a negative rank"},
+		{"an index of an object of negative size", index, `{"schemaVersion":"1.0","kind":"CheckpointIndex","ranks":[0],"objects":[{"key":"x","bytes":-1}]}`, "-1 bytes"},
+		{"an index with a key that is too long", index, `{"schemaVersion":"1.0","kind":"CheckpointIndex","ranks":[0],"objects":[{"key":"` + strings.Repeat("x", 1025) + `","bytes":1}]}`, "names an object"},
+		{"an index with a key without a name", index, `{"schemaVersion":"1.0","kind":"CheckpointIndex","ranks":[0],"objects":[{"key":"","bytes":1}]}`, "names an object"},
+		{"an index with a backslash in a key", index, `{"schemaVersion":"1.0","kind":"CheckpointIndex","ranks":[0],"objects":[{"key":"a\\b","bytes":1}]}`, "names an object"},
+		{"an index that is too large", index, strings.Repeat(" ", MaxIndexBytes+1), "at most"},
+		{"a record that is too large", progress, strings.Repeat(" ", MaxDocumentBytes+1), "at most 65536"},
+		{"a progress record cut short", progress, `{"schemaVersion":"1.0","kind":"Attem`, "not JSON"},
+		{"a result record cut short", result, `{"schemaVersion":"1.0","kind":"Attem`, "not JSON"},
+		{"a quarantine record cut short", quarantine, `{"schemaVersion":"1.0","kind":"Quar`, "not JSON"},
+		{"a progress record of another attempt", progress, `{"schemaVersion":"1.0","kind":"AttemptProgress","attempt":2}`, "attempt 2, the name says 3"},
+		{"a result record of another attempt", result, `{"schemaVersion":"1.0","kind":"AttemptResult","attempt":2,"outcome":"failed"}`, "attempt 2, the name says 3"},
+		{"a result at a negative step", result, `{"schemaVersion":"1.0","kind":"AttemptResult","attempt":3,"outcome":"failed","step":-1}`, "negative number of steps"},
+		{"a result that lost a negative number of steps", result, `{"schemaVersion":"1.0","kind":"AttemptResult","attempt":3,"outcome":"failed","lostSteps":-1}`, "negative number of steps"},
 		{"nothing", progress, ``, "not JSON"},
 		{"null", result, `null`, "no schemaVersion"},
 	} {
@@ -278,6 +302,22 @@ func TestRecordsRefuse(t *testing.T) {
 				t.Errorf("error %v, want one with %q", err, c.want)
 			}
 		})
+	}
+}
+
+// Exactly as large as is allowed is not too large.
+func TestDocumentsAsLargeAsIsAllowedAreRead(t *testing.T) {
+	for size, parse := range map[int]func([]byte) error{
+		MaxDocumentBytes: func(data []byte) error { _, err := ParseProgress(3, data); return err },
+		MaxIndexBytes:    func(data []byte) error { _, err := ParseIndex(data); return err },
+	} {
+		document := `{"schemaVersion":"1.0","kind":"AttemptProgress","attempt":3,"step":0}`
+		if size == MaxIndexBytes {
+			document = `{"schemaVersion":"1.0","kind":"CheckpointIndex","ranks":[0],"objects":[{"key":"` + strings.Repeat("x", 1024) + `","bytes":0}]}`
+		}
+		if err := parse([]byte(document + strings.Repeat(" ", size-len(document)))); err != nil {
+			t.Errorf("%d bytes: %v", size, err)
+		}
 	}
 }
 
