@@ -26,6 +26,7 @@ func kueuePart(config kueue.Config) part {
 			}
 			return []event.Actor{of[0].(*kueue.Kueue).Clone(env)}
 		},
+		memory: func(actors []event.Actor, m *memory) { actors[0].(*kueue.Kueue).Fingerprint(m) },
 		// Scripts answer for the checks.
 		skip: func(name string) bool { return strings.HasPrefix(name, "check ") },
 		// Kueue may learn too late that a ClusterQueue is stopped.

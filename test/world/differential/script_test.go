@@ -21,6 +21,8 @@ type object = map[string]any
 type part struct {
 	// actors are those of a new simulated world, or, with of, the same ones in a clone.
 	actors func(s *simulated, of []event.Actor) []event.Actor
+	// memory takes up what the actors remember.
+	memory func(actors []event.Actor, m *memory)
 	// skip names the events that a script makes happen itself.
 	skip func(name string) bool
 	// missable names the events that need not happen for all to be at rest.

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"rtj.dev/rtj/test/world/event"
+	"rtj.dev/rtj/test/world/apiserver"
 )
 
 const (
@@ -125,14 +125,12 @@ func (f *search) explain() string {
 	return b.String()
 }
 
-// memory is what tells two actors apart that offer the same.
-type memory interface{ Memory() string }
+// memory is what actors remember, as text.
+type memory struct{ strings.Builder }
 
-func memories(actors []event.Actor) (text string) {
-	for _, a := range actors {
-		if m, ok := a.(memory); ok {
-			text += m.Memory()
-		}
-	}
-	return text
-}
+func (m *memory) Text(s string)              { m.add(s) }
+func (m *memory) Int(n int64)                { m.add(n) }
+func (m *memory) Bool(b bool)                { m.add(b) }
+func (m *memory) JSON(s string)              { m.add(s) }
+func (m *memory) Object(o *apiserver.Object) { m.add(o, o.Version) }
+func (m *memory) add(values ...any)          { fmt.Fprintln(m, values...) }

@@ -135,4 +135,9 @@ func (s *simulated) show() string {
 	})
 }
 
-func (s *simulated) memory() string { return memories(s.actors) }
+// memory is what the actors remember.
+func (s *simulated) memory() string {
+	var m memory
+	s.part.memory(s.actors, &m)
+	return m.String()
+}

@@ -1,6 +1,8 @@
 package kueue
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 
 	"rtj.dev/rtj/test/world/apiserver"
@@ -25,9 +27,9 @@ func (k *Kueue) Fingerprint(h Hash) {
 		h.Int(int64(w.place))
 		h.Bool(w.counted != nil)
 		if w.counted != nil {
-			h.Object(w.counted.object)
+			w.counted.fingerprint(h)
 		}
-		h.Int(int64(len(w.sent)))
+		w.owns(h)
 	}
 	for i := range k.queues {
 		q := &k.queues[i]
@@ -43,5 +45,33 @@ func (k *Kueue) Fingerprint(h Hash) {
 	for i := range k.writes {
 		h.Text(k.writes[i].what)
 		h.Object(k.writes[i].view)
+	}
+}
+
+// fingerprint takes up the usage too: while the admission is not written it is nowhere else.
+func (held *holding) fingerprint(h Hash) {
+	h.Object(held.object)
+	if held.object.True(quotaReserved) {
+		return
+	}
+	slots := slices.SortedFunc(maps.Keys(held.used), func(a, b slot) int {
+		return cmp.Or(cmp.Compare(a.flavor, b.flavor), cmp.Compare(a.resource, b.resource))
+	})
+	for _, s := range slots {
+		h.Text(s.flavor)
+		h.Text(s.resource)
+		h.Int(held.used[s])
+	}
+}
+
+// owns takes up what of the status is still as Kueue sent it: it would take that away.
+func (w *workload) owns(h Hash) {
+	for _, key := range fields {
+		value, ok := w.sent[key]
+		h.Bool(ok && same(value, w.seen.At("status", key)))
+	}
+	for _, kind := range managed {
+		c := conditionIn(w.sent["conditions"], kind)
+		h.Bool(c != nil && same(c, w.seen.Condition(kind)))
 	}
 }

@@ -452,6 +452,49 @@ func TestALateEvictionBringsAReleasedAdmissionBack(t *testing.T) {
 	f.is("victim", "Evicted=True/Preempted", "QuotaReserved=True", "Admitted=True")
 }
 
+func TestALateRefusalLandsOverAHold(t *testing.T) {
+	f := newFixture(t, kueue.Config{Late: true}, "gold=1")
+	f.workload("w", 2, 0)
+	f.must(f.Do("kueue: find no room for team/w"))
+	f.set("w", "QuotaReserved", "False", "OnHold")
+	f.must(f.Do("kueue: tell team/w that it waits"))
+	f.is("w", "QuotaReserved=False/Pending")
+}
+
+// As seen on a cluster: what comes into the queues with its LocalQueue is nominated
+// though Requeued=False, and the admission repeats that after Kueue has flipped it.
+func TestARestartedLocalQueueTriesAll(t *testing.T) {
+	f := newFixture(t, kueue.Config{Late: true}, "gold=2")
+	f.workload("w", 2, 0)
+	f.settle()
+	f.must(f.StopLocalQueue("team", "queue", "HoldAndDrain"))
+	f.settle()
+	f.release("w", "Pending", "False", kueue.LocalQueueStopped)
+	f.settle()
+	f.must(f.StopLocalQueue("team", "queue", "None"))
+	f.must(f.Do("kueue: nominate team/w"))
+	f.must(f.Do("kueue: requeue team/w"))
+	f.is("w", "Requeued=True/LocalQueueRestarted")
+	f.must(f.Do("kueue: admit team/w"))
+	f.is("w", "Admitted=True", "Requeued=False/LocalQueueStopped")
+	f.settle()
+	f.is("w", "Admitted=True", "Requeued=True/LocalQueueRestarted")
+}
+
+// As seen on a cluster: the admission takes away what Kueue wrote after the nomination.
+func TestAnOrphanIsFinishedTwice(t *testing.T) {
+	f := newFixture(t, kueue.Config{Late: true}, "gold=2")
+	f.create(object{"kind": "Workload", "metadata": object{"namespace": "team", "name": "w", "labels": object{"kueue.x-k8s.io/job-uid": "gone"}},
+		"spec": object{"queueName": "queue", "priority": int64(0), "podSets": []any{podSet("workers", 2)}}})
+	f.must(f.Do("kueue: nominate team/w"))
+	f.must(f.Do("kueue: finish the orphan team/w"))
+	f.must(f.Do("kueue: admit team/w"))
+	f.is("w", "Finished=", "Admitted=True")
+	f.settle()
+	f.is("w", "Finished=True/OwnerNotFound")
+	f.used("gold", 0)
+}
+
 func TestRefusals(t *testing.T) {
 	f := newFixture(t, kueue.Config{}, "gold=4")
 	f.create(object{"kind": "WorkloadPriorityClass", "metadata": object{"name": "class"}, "value": int64(10)})
