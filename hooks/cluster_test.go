@@ -20,8 +20,9 @@ type cluster struct {
 	t       *testing.T
 	moment  moment
 	parent  object
-	objects map[string]object // by kind as requests write it, and place
-	child   map[string]bool   // of which objects are children
+	objects map[string]object          // by kind as requests write it, and place
+	child   map[string]bool            // of which objects are children
+	text    map[string]json.RawMessage // of those objects that have not changed
 	version int
 	// made are all writes, in their order.
 	made []string
@@ -32,12 +33,13 @@ type cluster struct {
 
 func newCluster(t *testing.T, m *moment) *cluster {
 	t.Helper()
-	c := &cluster{t: t, moment: *m, parent: parsed(t, m.request.Parent), objects: map[string]object{}, child: map[string]bool{}, version: 1000}
+	c := &cluster{t: t, moment: *m, parent: parsed(t, m.request.Parent), objects: map[string]object{}, child: map[string]bool{}, text: map[string]json.RawMessage{}, version: 1000}
 	for i, from := range []contract.ObjectMap{m.request.Children, m.request.Related} {
 		for kind, objects := range from {
 			for place, raw := range objects {
 				c.objects[kind+" "+place] = parsed(t, raw)
 				c.child[kind+" "+place] = i == 0
+				c.text[kind+" "+place] = raw
 			}
 		}
 	}
@@ -52,11 +54,14 @@ func (c *cluster) now() *moment {
 	r.Parent = encoded(c.t, c.parent)
 	r.Children, r.Related = contract.ObjectMap{}, contract.ObjectMap{}
 	for id, o := range c.objects {
+		if c.text[id] == nil {
+			c.text[id] = encoded(c.t, o)
+		}
 		kind, place, _ := strings.Cut(id, " ")
 		if c.child[id] {
-			r.Children.Set(kind, place, encoded(c.t, o))
+			r.Children.Set(kind, place, c.text[id])
 		} else {
-			r.Related.Set(kind, place, encoded(c.t, o))
+			r.Related.Set(kind, place, c.text[id])
 		}
 	}
 	m.request = &r
@@ -100,7 +105,7 @@ func (c *cluster) applyChild(kind, place string, seen json.RawMessage, want obje
 		m := want["metadata"].(object)
 		m["uid"], m["generation"], m["creationTimestamp"] = fmt.Sprintf("uid-%d", c.version), int64(1), c.moment.now.UTC().Format(time.RFC3339)
 		c.objects[id], c.child[id] = want, true
-		c.touch(want)
+		c.touch(id, want)
 		c.note("create " + id)
 		return
 	}
@@ -124,7 +129,7 @@ func (c *cluster) applyChild(kind, place string, seen json.RawMessage, want obje
 	}
 	c.noteStart(is, next)
 	c.objects[id] = next
-	c.touch(next)
+	c.touch(id, next)
 }
 
 // carry takes the value at a path over.
@@ -157,7 +162,7 @@ func (c *cluster) applyStatus(r *contract.SyncRequest, response *contract.SyncRe
 		return
 	}
 	c.parent["status"] = status
-	c.touch(c.parent)
+	c.touch("", c.parent)
 	c.note("status " + string(response.Status))
 }
 
@@ -166,10 +171,11 @@ func (c *cluster) applyPatch(p compose.Patch) {
 	if p.StatusAttempt != nil && int64(*p.StatusAttempt) != number(c.parent, "status", "attempt") {
 		return
 	}
-	target := c.parent
+	target, id := c.parent, ""
 	if p.Target.Resource != "resumabletrainingjobs" {
 		kind := map[string]string{"workloads": "Workload", "pods": "Pod"}[p.Target.Resource]
-		target = c.objects[contract.KindKey(p.Target.APIVersion, kind)+" "+contract.ObjectKey(p.Target.Namespace, p.Target.Name)]
+		id = contract.KindKey(p.Target.APIVersion, kind) + " " + contract.ObjectKey(p.Target.Namespace, p.Target.Name)
+		target = c.objects[id]
 	}
 	body := parsed(c.t, p.Body)
 	guard := body["metadata"].(object)
@@ -184,7 +190,7 @@ func (c *cluster) applyPatch(p compose.Patch) {
 		return
 	}
 	mergeInto(target, body)
-	c.touch(target)
+	c.touch(id, target)
 }
 
 // mergeInto is RFC 7386.
@@ -206,7 +212,9 @@ func mergeInto(o, body object) {
 	}
 }
 
-func (c *cluster) touch(o object) {
+// touch gives an object that was changed another version; the parent has no id.
+func (c *cluster) touch(id string, o object) {
+	delete(c.text, id)
 	c.version++
 	o["metadata"].(object)["resourceVersion"] = strconv.Itoa(c.version)
 }

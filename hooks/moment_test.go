@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -167,33 +168,40 @@ func goldenMoments(t *testing.T) []*moment {
 	return list
 }
 
-// scriptMoments are every sync of every script, in their order.
+// scriptMoments are every sync of every script, in their order. They are not changed.
 func scriptMoments(t *testing.T) []*moment {
 	t.Helper()
+	list, err := readScripts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+var readScripts = sync.OnceValues(func() (list []*moment, err error) {
 	scripts, err := filepath.Glob("../testdata/lifecycle/*.txt")
 	if err != nil || len(scripts) == 0 {
-		t.Fatalf("no scripts: %v", err)
+		return nil, fmt.Errorf("no scripts: %v", err)
 	}
-	var list []*moment
 	for _, file := range scripts {
 		text, err := os.ReadFile(file)
 		if err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 		moments, err := lifecycle.Moments(text)
 		if err != nil {
-			t.Fatalf("%s: %v", file, err)
+			return nil, fmt.Errorf("%s: %w", file, err)
 		}
 		for i, m := range moments {
 			list = append(list, scriptMoment(file, i, m))
 		}
 	}
-	return list
-}
+	return list, nil
+})
 
-func scriptMoment(file string, sync int, m *lifecycle.Moment) *moment {
+func scriptMoment(file string, n int, m *lifecycle.Moment) *moment {
 	return &moment{
-		name: fmt.Sprintf("%s, sync %d", strings.TrimSuffix(filepath.Base(file), ".txt"), sync), request: m.Request, now: m.Now,
+		name: fmt.Sprintf("%s, sync %d", strings.TrimSuffix(filepath.Base(file), ".txt"), n), request: m.Request, now: m.Now,
 		observer: "rtj", podIntegration: true, catalog: m.Catalog, script: file,
 	}
 }
