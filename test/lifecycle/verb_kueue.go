@@ -15,11 +15,15 @@ import (
 //	kueue activate
 //	kueue rest                               whatever it does of itself
 func (w *world) verbKueue(c *command) error {
+	what := c.word("")
+	if what == "rest" {
+		return w.kueue.Settle()
+	}
 	o, err := w.newest("Workload")
 	if err != nil {
 		return err
 	}
-	switch what := c.word(""); what {
+	switch what {
 	case "reserve":
 		return w.kueue.Reserve(o.Namespace, o.Name)
 	case "admit":
@@ -33,8 +37,6 @@ func (w *world) verbKueue(c *command) error {
 		return w.kueue.Deactivate(o.Namespace, o.Name)
 	case "activate":
 		return w.kueue.Activate(o.Namespace, o.Name)
-	case "rest":
-		return w.kueue.Settle()
 	default:
 		return fmt.Errorf("unknown %q", what)
 	}
