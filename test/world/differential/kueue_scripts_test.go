@@ -37,6 +37,7 @@ func TestKueue(t *testing.T) {
 		"priority classes":           priorityClasses,
 		"end":                        end,
 		"missing queue":              missingQueue,
+		"deleted ClusterQueue":       deletedClusterQueue,
 		"orphan":                     orphan,
 		"gated":                      gated,
 		"fewer pods":                 fewerPods,
@@ -274,6 +275,13 @@ func missingQueue(l *lockstep) {
 	s.remove("LocalQueue", "later")
 	s.release("a", "OnHold")
 	s.spec("a", object{"queueName": "queue"})
+}
+
+func deletedClusterQueue(l *lockstep) {
+	s := begin(l, "gold=2")
+	s.admit("a", 2, 0)
+	s.remove("ClusterQueue", s.cluster())
+	s.release("a", "OnHold")
 }
 
 func orphan(l *lockstep) {
