@@ -101,6 +101,30 @@ func TestPreemptionWaitsForTheRelease(t *testing.T) {
 	f.is("victim", "Admitted=True", "Evicted=False/QuotaReserved", "Preempted=False/QuotaReserved", "Requeued=True/Preempted")
 }
 
+func TestAPreemptorStaysAheadOfWhatComesLater(t *testing.T) {
+	f := newFixture(t, kueue.Config{}, "gold=3")
+	f.workload("victim", 2, 0)
+	f.settle()
+	f.workload("preemptor", 3, 10)
+	f.settle()
+	f.workload("higher", 1, 20)
+	f.settle()
+	f.is("higher", "QuotaReserved=")
+	f.release("victim", "Pending", "True", "Preempted")
+	f.settle()
+	f.is("preemptor", "QuotaReserved=True")
+}
+
+func TestDeactivationMakesRoomForWhatWaits(t *testing.T) {
+	f := newFixture(t, kueue.Config{}, "gold=2")
+	f.workload("a", 2, 0)
+	f.workload("waits", 2, 0)
+	f.settle()
+	f.must(f.Deactivate("team", "a"))
+	f.settle()
+	f.is("waits", "Admitted=True")
+}
+
 func TestVictimsThatDrainAlreadyCountFirst(t *testing.T) {
 	f := newFixture(t, kueue.Config{}, "gold=4")
 	f.workload("drains", 2, 5)
