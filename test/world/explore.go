@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 
-	"rtj.dev/rtj/test/world/event"
 	"rtj.dev/rtj/test/world/fingerprint"
 )
 
@@ -59,6 +58,7 @@ func Explore(c Config, workers int, stop func() bool, progress func(*Exploration
 	first := New(c)
 	first.record = true
 	first.faults = 1
+	first.offerFaults(true)
 	x.push(first)
 	var all sync.WaitGroup
 	for range workers {
@@ -191,7 +191,7 @@ func (x *explorer) count(w *World) {
 // reductions leave.
 func (w *World) choices() (names []string) {
 	byThemselves := false
-	for _, e := range w.events() {
+	for e := range w.events() {
 		switch {
 		case e.Fault && w.faults == 0:
 			continue
@@ -204,11 +204,20 @@ func (w *World) choices() (names []string) {
 		}
 		names = append(names, e.Name)
 	}
-	free := slices.ContainsFunc(w.events(), func(e event.Event) bool { return !e.Fault && !strings.HasPrefix(e.Name, "user: ") })
-	if next := w.next(); !next.IsZero() && (!free || w.faults > 0) {
+	if next := w.next(); !next.IsZero() && (!w.free() || w.faults > 0) {
 		names = append(names, passing(w.pause(next)))
 	}
 	return names
+}
+
+// free tells whether something may happen before time passes.
+func (w *World) free() bool {
+	for e := range w.events() {
+		if e.helps {
+			return true
+		}
+	}
+	return false
 }
 
 // settlesByItself tells whether an event is one of those whose order among
@@ -224,20 +233,19 @@ func settlesByItself(name string) bool {
 
 // choose has one of the choices happen, and counts the fault if it is one.
 func (w *World) choose(name string) {
-	events := w.events()
 	if d, ok := timeOf(name); ok {
-		if slices.ContainsFunc(events, func(e event.Event) bool { return !e.Fault && !strings.HasPrefix(e.Name, "user: ") }) {
+		if w.free() {
 			w.faults--
 		}
 		w.pass(d)
 		return
 	}
-	for _, e := range events {
+	for e := range w.events() {
 		if e.Name == name {
 			if e.Fault {
 				w.faults--
 			}
-			w.do(e)
+			w.do(*e)
 			return
 		}
 	}

@@ -3,11 +3,11 @@ package world
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
 	"rtj.dev/rtj/test/world/apiserver"
-	"rtj.dev/rtj/test/world/event"
 	"rtj.dev/rtj/test/world/jobs"
 	"rtj.dev/rtj/test/world/kueue"
 	"rtj.dev/rtj/test/world/runner"
@@ -27,27 +27,16 @@ type parts struct {
 	people    *people
 }
 
-// actors in the order in which their events are offered.
-func (p *parts) actors() []event.Actor {
-	list := make([]event.Actor, 0, 8)
-	for _, r := range p.runners {
-		list = append(list, r)
-	}
-	return append(list, p.people, p.kueue, p.cluster, p.trainer, p.store, p.collector)
-}
-
 // New returns the world of a configuration, at its beginning.
 func New(c Config) *World {
-	w := &World{config: c, clock: &clock{epoch}, promises: newPromises(), turns: map[string]int{}, deletedByOthers: map[string]bool{}}
+	w := &World{config: c, clock: &clock{epoch}, promises: newPromises(), deletedByOthers: map[string]bool{}}
 	w.api = apiserver.New(w.clock.now)
 	w.collector = apiserver.NewCollector(w.api)
 	w.store = store.New(store.Env{Now: w.clock.now})
-	w.store.Offer = store.Faults{Outages: true, Denials: true, Damage: c.Damage, Foreign: c.Damage}
 	if c.SlowListings {
 		w.store.SlowListings(slowListing)
 	}
 	w.trainer = trainer.New(w.workersEnv())
-	w.trainer.Offer = trainer.Faults{Crashes: true, Hangs: true, LostAnswers: true, TornSaves: true}
 	w.kueue = kueue.New(w.kueueEnv(), c.kueue())
 	w.cluster = jobs.New(w.clusterEnv())
 	if err := setting(w.api, c.Quotas); err != nil {
@@ -71,7 +60,21 @@ func New(c Config) *World {
 	for i := range c.Runners {
 		w.runners = append(w.runners, runner.New(w.runnerEnv(), c.runner(i)))
 	}
+	w.offers = offersOf(&w.parts)
+	w.offerFaults(c.Faults > 0)
 	return w
+}
+
+// offerFaults has faults be offered, or not.
+func (w *World) offerFaults(are bool) {
+	damage := are && w.config.Damage
+	w.store.Offer = store.Faults{Outages: are, Denials: are, Damage: damage, Foreign: damage}
+	w.trainer.Offer = trainer.Faults{Crashes: are, Hangs: are, LostAnswers: are, TornSaves: are}
+	w.cluster.Faultless = !are
+	for _, r := range w.runners {
+		r.Faults = are
+	}
+	w.changed()
 }
 
 // Clone returns the same world once more. What happens in one does not in the other.
@@ -91,7 +94,9 @@ func (w *World) Clone() *World {
 		c.runners = append(c.runners, r.Clone(c.runnerEnv()))
 	}
 	c.done = append(Script(nil), w.done...)
-	c.turns, c.deletedByOthers = maps.Clone(w.turns), maps.Clone(w.deletedByOthers)
+	c.turns, c.turnOf, c.weights = slices.Clone(w.turns), maps.Clone(w.turnOf), maps.Clone(w.weights)
+	c.deletedByOthers = maps.Clone(w.deletedByOthers)
+	c.offers = offersOf(&c.parts)
 	c.traced()
 	return &c
 }

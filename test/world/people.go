@@ -3,6 +3,7 @@ package world
 import (
 	"fmt"
 	"maps"
+	"strconv"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -17,8 +18,9 @@ type people struct {
 	api *apiserver.Server
 	// plans are the jobs that they want, by name in order.
 	plans []plan
-	// acts is how much more they do.
+	// acts is how much more they do; done: nothing at all.
 	acts int
+	done bool
 	// deletes and ends: they delete jobs, and the namespace. meddles: and reach into
 	// what rtj made.
 	deletes, ends, meddles bool
@@ -46,6 +48,9 @@ func (p *people) Next() time.Time { return time.Time{} }
 
 // Events implements event.Actor.
 func (p *people) Events(add func(event.Event)) {
+	if p.done {
+		return
+	}
 	for i := range p.plans {
 		plan := &p.plans[i]
 		job := p.api.Get("ResumableTrainingJob", namespace, plan.name)
@@ -84,27 +89,29 @@ func (p *people) create(plan *plan) {
 
 // edits are those that the API allows at any time.
 func (p *people) edits(job *apiserver.Object, key string, add func(event.Event)) {
-	spec := func(name string, changes map[string]any) {
-		add(event.Event{Name: "user: " + name + " " + key, Do: func() { p.patch(job, map[string]any{"spec": changes}) }})
+	spec := func(name string, changes func() map[string]any) {
+		add(event.Event{Name: "user: " + name + " " + key, Do: func() { p.patch(job, map[string]any{"spec": changes()}) }})
 	}
 	if job.Bool("spec", "suspend") {
-		spec("resume", map[string]any{"suspend": false})
+		spec("resume", func() map[string]any { return map[string]any{"suspend": false} })
 	} else {
-		spec("pause", map[string]any{"suspend": true})
+		spec("pause", func() map[string]any { return map[string]any{"suspend": true} })
 	}
-	spec("edit the image of", map[string]any{"template": template(job, func(replicated map[string]any) {
-		container(replicated)["image"] = fmt.Sprintf("registry.example/llama:%d", job.Generation+1)
-	})})
+	spec("edit the image of", func() map[string]any {
+		return map[string]any{"template": template(job, func(replicated map[string]any) {
+			container(replicated)["image"] = fmt.Sprintf("registry.example/llama:%d", job.Generation+1)
+		})}
+	})
 	pods, _ := job.List("spec", "template", "spec", "replicatedJobs")[0].(map[string]any)["replicas"].(int64)
 	other := 3 - pods // 1 or 2
-	spec(fmt.Sprintf("resize to %d pods", other), map[string]any{"template": template(job, func(replicated map[string]any) {
-		replicated["replicas"] = other
-	})})
+	spec("resize to "+strconv.FormatInt(other, 10)+" pods", func() map[string]any {
+		return map[string]any{"template": template(job, func(replicated map[string]any) { replicated["replicas"] = other })}
+	})
 	if job.Text("spec", "resume", "from") != "" {
-		spec("drop the rollback of", map[string]any{"resume": map[string]any{"from": nil}})
+		spec("drop the rollback of", func() map[string]any { return map[string]any{"resume": map[string]any{"from": nil}} })
 	} else {
 		for _, id := range p.rollbacks(job.Name) {
-			spec("roll back to "+id, map[string]any{"resume": map[string]any{"from": id}})
+			spec("roll back to "+id, func() map[string]any { return map[string]any{"resume": map[string]any{"from": id}} })
 		}
 	}
 }

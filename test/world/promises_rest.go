@@ -16,8 +16,8 @@ func (w *World) settled() bool {
 			return false
 		}
 	}
-	for _, e := range w.events() {
-		if w.helps(e) {
+	for c := range w.events() {
+		if c.helps {
 			return false
 		}
 	}
@@ -94,9 +94,9 @@ func (w *World) unsettled() string {
 			lines = append(lines, l.standing())
 		}
 	}
-	for _, e := range w.events() {
-		if w.helps(e) {
-			lines = append(lines, "still possible: "+e.Name)
+	for c := range w.events() {
+		if c.helps {
+			lines = append(lines, "still possible: "+c.Name)
 		}
 	}
 	return strings.Join(lines, "; ")

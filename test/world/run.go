@@ -65,28 +65,21 @@ func Replay(c Config, s Script) *Broken {
 // in one happens often in another.
 func (w *World) chaos() {
 	r := Random(w.config.Seed, "chaos")
-	weights := map[string]float64{}
 	for range w.config.Chaos {
 		if w.broken != nil {
 			return
 		}
-		list := w.events()
-		next := w.next()
-		if len(list) == 0 && next.IsZero() {
-			return
-		}
 		pass := 0.0
+		next := w.next()
 		if !next.IsZero() {
-			pass = w.weight(weights, "clock +") * 0.5
+			pass = w.weight("clock +") * 0.5
 		}
 		total := pass
-		of := make([]float64, len(list))
-		for i, e := range list {
-			of[i] = w.weight(weights, e.Name) * float64(max(e.Weight, 1))
-			if e.Fault {
-				of[i] *= w.config.Faults
+		for c := range w.events() {
+			if c.weight < 0 {
+				c.weight = w.weightOf(c.Event)
 			}
-			total += of[i]
+			total += c.weight
 		}
 		if total == 0 {
 			return
@@ -96,15 +89,19 @@ func (w *World) chaos() {
 			w.pass(until(r, w.clock.at, next))
 			continue
 		}
-		pick -= pass
-		for i := range list {
-			if pick < of[i] || i == len(list)-1 {
-				w.do(list[i])
-				break
-			}
-			pick -= of[i]
-		}
+		w.do(w.pick(pick - pass))
 	}
+}
+
+// pick returns the event that a number between 0 and the sum of all weights is for.
+func (w *World) pick(at float64) (picked choice) {
+	for c := range w.events() {
+		if picked = *c; at < c.weight {
+			break
+		}
+		at -= c.weight
+	}
+	return picked
 }
 
 // until is how much time passes: to the next moment at which something is due, or
@@ -120,16 +117,28 @@ func until(r *rand.Rand, now, next time.Time) time.Duration {
 	return max(d.Round(time.Millisecond), time.Millisecond)
 }
 
+// weightOf an event in the random choice.
+func (w *World) weightOf(e event.Event) float64 {
+	weight := w.weight(e.Name) * float64(max(e.Weight, 1))
+	if e.Fault {
+		weight *= w.config.Faults
+	}
+	return weight
+}
+
 // weight of a kind of event in this world.
-func (w *World) weight(known map[string]float64, name string) float64 {
+func (w *World) weight(name string) float64 {
 	class := class(name)
-	weight, ok := known[class]
+	weight, ok := w.weights[class]
 	if !ok {
 		weight = among(Random(w.config.Seed, "weight of "+class), 0.1, 1, 1, 1, 4)
 		if strings.HasPrefix(class, "user: ") {
 			weight *= 0.1
 		}
-		known[class] = weight
+		if w.weights == nil {
+			w.weights = map[string]float64{}
+		}
+		w.weights[class] = weight
 	}
 	return weight
 }
@@ -169,8 +178,8 @@ func (w *World) calm() {
 			w.fail("once faults stop, the world settles", w.unsettled())
 			return
 		}
-		if e, ok := w.turn(); ok {
-			w.do(e)
+		if c, ok := w.turn(); ok {
+			w.do(c)
 			continue
 		}
 		next := w.next()
@@ -184,20 +193,37 @@ func (w *World) calm() {
 
 // turn is the event whose turn it is: the one that may happen and happened longest
 // ago, so that none waits for ever.
-func (w *World) turn() (chosen event.Event, ok bool) {
+func (w *World) turn() (chosen choice, ok bool) {
 	oldest := 0
-	for _, e := range w.events() {
-		if !w.helps(e) {
+	for c := range w.events() {
+		if !c.helps {
 			continue
 		}
-		if at := w.turns[e.Name]; !ok || at < oldest {
-			chosen, oldest, ok = e, at, true
+		if c.turn < 0 {
+			c.turn = w.turnNamed(c.Name)
+		}
+		if at := w.turns[c.turn]; !ok || at < oldest {
+			chosen, oldest, ok = *c, at, true
 		}
 	}
 	if ok {
-		w.turns[chosen.Name] = w.steps + 1
+		w.turns[chosen.turn] = w.steps + 1
 	}
 	return chosen, ok
+}
+
+// turnNamed is the place of an event's turn.
+func (w *World) turnNamed(name string) int {
+	turn, ok := w.turnOf[name]
+	if !ok {
+		turn = len(w.turns)
+		w.turns = append(w.turns, 0)
+		if w.turnOf == nil {
+			w.turnOf = map[string]int{}
+		}
+		w.turnOf[name] = turn
+	}
+	return turn
 }
 
 // Recorded runs the world of a seed and returns all that happened.
@@ -228,13 +254,6 @@ func (w *World) settleDown() {
 	w.people.startQueues()
 	w.store.Up()
 	w.store.Agree()
-}
-
-// helps tells whether an event brings a calm world on: it is no fault, nobody's wish,
-// and no second leader's start.
-func (w *World) helps(e event.Event) bool {
-	if e.Fault || strings.HasPrefix(e.Name, "user: ") {
-		return false
-	}
-	return !w.calmed || !strings.HasSuffix(e.Name, ": starts") || strings.HasPrefix(e.Name, w.runners[0].Name+":")
+	w.people.done = true
+	w.offerFaults(false)
 }

@@ -40,6 +40,7 @@ func ParseScript(text string) (s Script) {
 
 // perform does what a script says, and passes over what cannot happen.
 func (w *World) perform(s Script) {
+	w.offerFaults(true)
 	for _, line := range s {
 		if w.broken != nil {
 			return
@@ -48,9 +49,9 @@ func (w *World) perform(s Script) {
 			w.pass(d)
 			continue
 		}
-		for _, e := range w.events() {
-			if e.Name == line {
-				w.do(e)
+		for c := range w.events() {
+			if c.Name == line {
+				w.do(*c)
 				break
 			}
 		}

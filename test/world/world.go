@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"rtj.dev/rtj/test/world/apiserver"
-	"rtj.dev/rtj/test/world/event"
 )
 
 // World is everything that there is. It is for one goroutine.
@@ -32,8 +31,14 @@ type World struct {
 	damagedAt time.Time
 	// deletedByOthers are jobs by UID of which somebody else deleted a Workload.
 	deletedByOthers map[string]bool
-	// turns is when each event happened last, in a world that is calm.
-	turns map[string]int
+	// turns is when each event happened last, in a world that is calm, and turnOf where
+	// the events have theirs, by name.
+	turns  []int
+	turnOf map[string]int
+	// weights of kinds of events in the random choice, as far as they were drawn.
+	weights map[string]float64
+	// offers are what may happen now.
+	offers []offer
 }
 
 // Now is the world's time.
@@ -41,29 +46,6 @@ func (w *World) Now() time.Time { return w.clock.at }
 
 // Broken is the first promise that was not kept; nil: all were.
 func (w *World) Broken() *Broken { return w.broken }
-
-// events are all that may happen now, faults included.
-func (w *World) events() (list []event.Event) {
-	for _, a := range w.actors() {
-		a.Events(func(e event.Event) { list = append(list, e) })
-	}
-	return list
-}
-
-// do has an event happen and looks whether all promises are kept.
-func (w *World) do(e event.Event) {
-	w.note(e.Name)
-	w.noted(e.Name)
-	w.guard(e.Name, e.Do)
-}
-
-// next is when the passing of time makes more possible; zero: never.
-func (w *World) next() (soonest time.Time) {
-	for _, a := range w.actors() {
-		soonest = event.Soonest(soonest, a.Next())
-	}
-	return soonest
-}
 
 // pass lets time pass.
 func (w *World) pass(d time.Duration) {

@@ -24,6 +24,9 @@ func (c *Collector) Next() time.Time { return time.Time{} }
 // Events implements event.Actor: one for each object that is to be collected.
 func (c *Collector) Events(add func(event.Event)) {
 	s := c.server
+	if s.tidy() {
+		return
+	}
 	exists := map[string]bool{}
 	blocked := map[string]bool{}
 	foreground := map[string]bool{}
@@ -33,7 +36,7 @@ func (c *Collector) Events(add func(event.Event)) {
 			if o.Deleting() && slices.Contains(o.Finalizers(), metav1.FinalizerDeleteDependents) {
 				foreground[o.UID] = true
 			}
-			for _, uid := range o.owners() {
+			for _, uid := range o.owners {
 				blocked[uid] = true
 			}
 		}
@@ -48,7 +51,7 @@ func (c *Collector) Events(add func(event.Event)) {
 			case o.Deleting():
 			case c.ownerless(o, exists):
 				add(event.Event{Name: "collector: collect " + o.String(), Do: func() { c.delete(o, Background) }})
-			case slices.ContainsFunc(o.owners(), func(uid string) bool { return foreground[uid] }):
+			case slices.ContainsFunc(o.owners, func(uid string) bool { return foreground[uid] }):
 				add(event.Event{Name: "collector: collect " + o.String(), Do: func() { c.delete(o, Foreground) }})
 			case o.Namespace != "" && c.ends(o.Namespace):
 				add(event.Event{Name: "namespace: delete " + o.String(), Do: func() { c.delete(o, Background) }})
@@ -57,8 +60,34 @@ func (c *Collector) Events(add func(event.Event)) {
 	}
 }
 
+// tidy: nothing is being deleted, and all owners exist; so nothing is to be collected.
+func (s *Server) tidy() bool {
+	for _, h := range s.kinds {
+		for _, o := range h.now() {
+			if o.deleting {
+				return false
+			}
+			for _, uid := range o.owners {
+				if !s.exists(uid) {
+					return false
+				}
+			}
+		}
+	}
+	return true
+}
+
+func (s *Server) exists(uid string) bool {
+	for _, h := range s.kinds {
+		if slices.ContainsFunc(h.now(), func(o *Object) bool { return o.UID == uid }) {
+			return true
+		}
+	}
+	return false
+}
+
 func (c *Collector) ownerless(o *Object, exists map[string]bool) bool {
-	owners := o.owners()
+	owners := o.owners
 	return len(owners) > 0 && !slices.ContainsFunc(owners, func(uid string) bool { return exists[uid] })
 }
 

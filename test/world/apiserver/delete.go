@@ -121,7 +121,7 @@ func gracePeriod(pod *Object, asked *int64) int64 {
 func (s *Server) orphan(by string, owner *Object) {
 	for _, kind := range s.Kinds() {
 		for _, o := range s.List(kind) {
-			if !slices.Contains(o.owners(), owner.UID) {
+			if !slices.Contains(o.owners, owner.UID) {
 				continue
 			}
 			_, err := s.Update(by, o, "", func(body map[string]any) {

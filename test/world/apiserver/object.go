@@ -16,6 +16,12 @@ type Object struct {
 	// []any and map[string]any.
 	Body map[string]any
 
+	// deleting, finalizers, owner and owners are in the body's metadata.
+	deleting   bool
+	finalizers []string
+	owner      string
+	owners     []string
+
 	json func() []byte
 	// mu guards cached: clones of a world share versions.
 	mu     sync.Mutex
@@ -30,6 +36,20 @@ func newObject(body map[string]any) *Object {
 	o.UID = o.Text("metadata", "uid")
 	o.Generation = o.Int("metadata", "generation")
 	o.Version, _ = strconv.ParseInt(o.Text("metadata", "resourceVersion"), 10, 64)
+	o.deleting = o.At("metadata", "deletionTimestamp") != nil
+	for _, item := range o.List("metadata", "finalizers") {
+		if name, ok := item.(string); ok {
+			o.finalizers = append(o.finalizers, name)
+		}
+	}
+	for _, item := range o.List("metadata", "ownerReferences") {
+		r, _ := item.(map[string]any)
+		uid, _ := r["uid"].(string)
+		o.owners = append(o.owners, uid)
+		if r["controller"] == true && o.owner == "" {
+			o.owner = uid
+		}
+	}
 	o.json = sync.OnceValue(func() []byte {
 		text, err := json.Marshal(o.Body)
 		if err != nil {
@@ -114,40 +134,13 @@ func (o *Object) Condition(kind string) map[string]any {
 func (o *Object) True(kind string) bool { return o.Condition(kind)["status"] == "True" }
 
 // Deleting reports whether the object is to go.
-func (o *Object) Deleting() bool { return o.At("metadata", "deletionTimestamp") != nil }
+func (o *Object) Deleting() bool { return o.deleting }
 
-// Finalizers are those that keep a deleted object.
-func (o *Object) Finalizers() []string {
-	var names []string
-	for _, item := range o.List("metadata", "finalizers") {
-		if name, ok := item.(string); ok {
-			names = append(names, name)
-		}
-	}
-	return names
-}
+// Finalizers are those that keep a deleted object. The slice must not be changed.
+func (o *Object) Finalizers() []string { return o.finalizers }
 
 // Owner is the UID of the controller; empty when there is none.
-func (o *Object) Owner() string {
-	for _, item := range o.List("metadata", "ownerReferences") {
-		if r, ok := item.(map[string]any); ok && r["controller"] == true {
-			uid, _ := r["uid"].(string)
-			return uid
-		}
-	}
-	return ""
-}
-
-// owners are the UIDs of all owners.
-func (o *Object) owners() (uids []string) {
-	for _, item := range o.List("metadata", "ownerReferences") {
-		if r, ok := item.(map[string]any); ok {
-			uid, _ := r["uid"].(string)
-			uids = append(uids, uid)
-		}
-	}
-	return uids
-}
+func (o *Object) Owner() string { return o.owner }
 
 // JSON is the whole object. It must not be changed.
 func (o *Object) JSON() []byte { return o.json() }

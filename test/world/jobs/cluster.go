@@ -26,6 +26,8 @@ type Env struct {
 // API server; the rest is plain data.
 type Cluster struct {
 	Env
+	// Faultless has nothing go wrong with nodes and pods by itself.
+	Faultless bool
 
 	processes []process
 	lostNodes []lostNode
@@ -63,15 +65,20 @@ func New(env Env) *Cluster {
 // Clone returns one that goes its own way in another world with the same objects.
 func (c *Cluster) Clone(env Env) *Cluster {
 	return &Cluster{
-		Env: env, processes: slices.Clone(c.processes), lostNodes: slices.Clone(c.lostNodes), goneNodes: slices.Clone(c.goneNodes),
+		Env: env, Faultless: c.Faultless, processes: slices.Clone(c.processes), lostNodes: slices.Clone(c.lostNodes), goneNodes: slices.Clone(c.goneNodes),
 		decisions: slices.Clone(c.decisions), made: maps.Clone(c.made),
 	}
 }
 
+// Kinds are those of the objects that its events depend on.
+var Kinds = append([]string{"ConfigMap"}, kinds...)
+
 // Events implements event.Actor.
 func (c *Cluster) Events(add func(event.Event)) {
 	c.work(add)
-	c.faultEvents(add)
+	if !c.Faultless {
+		c.faultEvents(add)
+	}
 }
 
 // work is all that is not a fault.

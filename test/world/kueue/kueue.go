@@ -95,6 +95,9 @@ func (k *Kueue) Restart() {
 	*k = Kueue{Env: k.Env, config: k.config}
 }
 
+// Kinds are those of the objects that its events depend on.
+var Kinds = []string{"Workload", "ClusterQueue", "LocalQueue", "ResourceFlavor", "AdmissionCheck", workloadClasses}
+
 // Events implements event.Actor.
 func (k *Kueue) Events(add func(event.Event)) {
 	k.observe()

@@ -59,6 +59,14 @@ func clusterScoped(k plan.Kind) plan.Kind {
 // name is the kind as the API server of the world knows it.
 func (k kind) name() string { return watched[k].Kind }
 
+// Kinds are those of the objects that the events of an instance depend on.
+var Kinds = func() (names []string) {
+	for k := range kindCount {
+		names = append(names, k.name())
+	}
+	return names
+}()
+
 // byResource finds the kind of a resource.
 func byResource(resource string) (kind, bool) {
 	for k := range watched {

@@ -1,0 +1,148 @@
+package world
+
+import (
+	"iter"
+	"strings"
+	"time"
+
+	"rtj.dev/rtj/test/world/event"
+	"rtj.dev/rtj/test/world/jobs"
+	"rtj.dev/rtj/test/world/kueue"
+	"rtj.dev/rtj/test/world/runner"
+)
+
+// offer is what an actor may do now and when more, kept until something happens that
+// it depends on.
+type offer struct {
+	event.Actor
+	// kinds of objects that the actor looks at; nil: all.
+	kinds []string
+	// timeless: the passing of time changes nothing.
+	timeless bool
+	// looksAt are the actors at whose state it looks beside its own, by place.
+	looksAt []int
+
+	// acts counts the events of the actor that happened.
+	acts int
+	// known says that what follows was asked for, upon this.
+	known   bool
+	upon    stamp
+	choices []choice
+	next    time.Time
+}
+
+// stamp is what an offer depends on: while that is the same, so is the offer.
+type stamp struct {
+	revision int64
+	at       time.Time
+	acts     int
+}
+
+// choice is an event that may happen now.
+type choice struct {
+	event.Event
+	// by is the place of the actor.
+	by int
+	// helps tells whether it brings a calm world on.
+	helps bool
+	// weight of the random choice; negative: not drawn yet. turn is the event's place
+	// in the turns; negative: not known yet.
+	weight float64
+	turn   int
+}
+
+// offersOf are the actors in the order in which their events are offered.
+func offersOf(p *parts) []offer {
+	var offers []offer
+	for _, r := range p.runners {
+		offers = append(offers, offer{Actor: r, kinds: runner.Kinds})
+	}
+	n := len(offers)
+	const cluster, trainer, store = 2, 3, 4
+	return append(offers,
+		offer{Actor: p.people, timeless: true, looksAt: []int{n + trainer}},
+		offer{Actor: p.kueue, kinds: kueue.Kinds},
+		offer{Actor: p.cluster, kinds: jobs.Kinds, looksAt: []int{n + trainer}},
+		offer{Actor: p.trainer, kinds: []string{}, looksAt: []int{n + cluster, n + store}},
+		offer{Actor: p.store, kinds: []string{}, looksAt: []int{n + trainer}},
+		offer{Actor: p.collector, timeless: true},
+	)
+}
+
+// stampOf is what an offer depends on, as it is now.
+func (w *World) stampOf(o *offer) (s stamp) {
+	if o.kinds == nil {
+		s.revision = w.api.Revision()
+	}
+	for _, kind := range o.kinds {
+		s.revision = max(s.revision, w.api.Changed(kind))
+	}
+	if !o.timeless {
+		s.at = w.clock.at
+	}
+	s.acts = o.acts
+	for _, other := range o.looksAt {
+		s.acts += w.offers[other].acts
+	}
+	return s
+}
+
+// offer returns what an actor offers now.
+func (w *World) offer(place int) *offer {
+	o := &w.offers[place]
+	if upon := w.stampOf(o); !o.known || o.upon != upon {
+		o.choices = o.choices[:0]
+		o.Events(func(e event.Event) {
+			o.choices = append(o.choices, choice{Event: e, by: place, helps: w.helps(e), weight: -1, turn: -1})
+		})
+		// What it did of itself meanwhile, such as looking, is no news to it.
+		o.next, o.known, o.upon = o.Next(), true, w.stampOf(o)
+	}
+	return o
+}
+
+// changed has all offers be asked for anew: something was done that is no event.
+func (w *World) changed() {
+	for i := range w.offers {
+		w.offers[i].known = false
+	}
+}
+
+// events are all that may happen now, faults included.
+func (w *World) events() iter.Seq[*choice] {
+	return func(yield func(*choice) bool) {
+		for place := range w.offers {
+			choices := w.offer(place).choices
+			for i := range choices {
+				if !yield(&choices[i]) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// next is when the passing of time makes more possible; zero: never.
+func (w *World) next() (soonest time.Time) {
+	for place := range w.offers {
+		soonest = event.Soonest(soonest, w.offer(place).next)
+	}
+	return soonest
+}
+
+// do has an event happen and looks whether all promises are kept.
+func (w *World) do(c choice) {
+	w.offers[c.by].acts++
+	w.note(c.Name)
+	w.noted(c.Name)
+	w.guard(c.Name, c.Do)
+}
+
+// helps tells whether an event brings a calm world on: it is no fault, nobody's wish,
+// and no second leader's start.
+func (w *World) helps(e event.Event) bool {
+	if e.Fault || strings.HasPrefix(e.Name, "user: ") {
+		return false
+	}
+	return !w.calmed || !strings.HasSuffix(e.Name, ": starts") || strings.HasPrefix(e.Name, w.runners[0].Name+":")
+}
