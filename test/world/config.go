@@ -40,6 +40,10 @@ type Config struct {
 	Reshard string
 	// Lag has the views of rtj be late, SlowReads its readings of the store take time.
 	Lag, SlowReads bool
+	// Untimed has a step and each save be an event that takes no time, as exploration
+	// wants them; FaultsLeft is how many faults an exploration may try in a run.
+	Untimed    bool
+	FaultsLeft int
 	// LetPanic has panics end the process, with their stack.
 	LetPanic bool
 }
@@ -79,10 +83,16 @@ func (c Config) jobNames() (names []string) {
 
 func (c Config) kueue() kueue.Config {
 	config := kueue.Defaults()
-	config.Late = Random(c.Seed, "kueue").IntN(2) == 0
+	config.Late = !c.Untimed && Random(c.Seed, "kueue").IntN(2) == 0
 	return config
 }
 
 func (c Config) runner(i int) runner.Options {
-	return runner.Options{Name: fmt.Sprintf("rtj-%d", i), PodIntegration: true, Lag: c.Lag, SlowReads: c.SlowReads, Faults: true}
+	return runner.Options{Name: fmt.Sprintf("rtj-%d", i), PodIntegration: true, Lag: c.Lag, SlowReads: c.SlowReads, InOrder: c.Untimed, Faults: true}
+}
+
+// Small is a world to be explored: so many jobs, of one pod each, that share quota for
+// one, and trainings of two steps with a checkpoint after each.
+func Small(jobs, urgent, acts, faults int) Config {
+	return Config{Jobs: jobs, Urgent: urgent, Pods: 1, Quotas: []int64{1}, Runners: 1, Steps: 2, Acts: acts, Untimed: true, FaultsLeft: faults}
 }

@@ -15,7 +15,10 @@ import (
 // random runs.
 var Reductions = []string{
 	"time passes only when nothing else may happen, and then to the next moment at which something is due; an event that is later than that is one of the faults",
-	"what the JobSet and Job controllers, scheduler, kubelets and garbage collector may do is done in one order among themselves: each writes objects of its own, and the others react to what stands in the end; against rtj, Kueue, the workers and people every order is tried",
+	"what the JobSet and Job controllers, scheduler, kubelets, garbage collector, workers and store may do is done in one order among themselves: each writes objects of its own, and the others react to what stands in the end; against rtj, Kueue and people every order is tried",
+	"of these, what rtj cannot see, neither in JobSets and Jobs nor in the store nor by a LIST of pods, happens together with the next that it can",
+	"the children of one answer are written one after the other, though several may be on their way: they are different objects",
+	"the requests of a sync and its patches follow each other; that anything else happens between two of them is one of the faults",
 	"rtj's views follow at once before each sync; a sync by an older view is one of the faults",
 	"states are equal if they differ only in UIDs, resourceVersions and the date",
 }
@@ -24,6 +27,8 @@ var Reductions = []string{
 type Exploration struct {
 	// States are different ones, Steps the events tried, Calls those of the hook.
 	States, Steps, Calls int
+	// Left are states that are known and not explored yet.
+	Left int
 	// Ends are states in which everything rests.
 	Ends int
 	// Closed tells that there is nothing more to explore.
@@ -57,8 +62,8 @@ func Explore(c Config, workers int, stop func() bool, progress func(*Exploration
 	x.found = Exploration{Rules: map[string]int{}, Pairs: map[string]int{}, Config: c}
 	first := New(c)
 	first.record = true
-	first.faults = 1
-	first.offerFaults(true)
+	first.faults = c.FaultsLeft
+	first.offerFaults(c.FaultsLeft > 0)
 	x.push(first)
 	var all sync.WaitGroup
 	for range workers {
@@ -113,8 +118,8 @@ func (x *explorer) work(progress func(*Exploration)) {
 		x.mu.Lock()
 		before := x.found.Steps
 		x.found.Steps += steps
-		x.found.States = len(x.seen)
-		if progress != nil && before/100_000 != x.found.Steps/100_000 {
+		x.found.States, x.found.Left = len(x.seen), len(x.stack)
+		if progress != nil && before/20_000 != x.found.Steps/20_000 {
 			progress(&x.found)
 		}
 		x.mu.Unlock()
@@ -123,17 +128,17 @@ func (x *explorer) work(progress func(*Exploration)) {
 
 // expand tries everything that may happen in a world.
 func (x *explorer) expand(w *World) (steps int) {
-	choices := w.choices()
-	if len(choices) == 0 {
+	trials := w.trials()
+	if len(trials) == 0 {
 		x.rests(w)
 		return 0
 	}
-	for i, name := range choices {
+	for i, t := range trials {
 		next := w
-		if i < len(choices)-1 {
+		if i < len(trials)-1 {
 			next = w.Clone()
 		}
-		next.choose(name)
+		next.try(t)
 		steps++
 		x.count(next)
 		if next.broken != nil {
@@ -187,37 +192,50 @@ func (x *explorer) count(w *World) {
 	}
 }
 
-// choices are the events to be tried, by name, in a stable order: those that the
-// reductions leave.
-func (w *World) choices() (names []string) {
-	byThemselves := false
-	for e := range w.events() {
-		switch {
-		case e.Fault && w.faults == 0:
-			continue
-		case e.Fault:
-		case settlesByItself(e.Name):
-			if byThemselves {
-				continue
-			}
-			byThemselves = true
-		}
-		names = append(names, e.Name)
-	}
-	if next := w.next(); !next.IsZero() && (!w.free() || w.faults > 0) {
-		names = append(names, passing(w.pause(next)))
-	}
-	return names
+// trial is what is tried in a state: an event by its name, or time that passes.
+type trial struct {
+	name  string
+	fault bool
 }
 
-// free tells whether something may happen before time passes.
-func (w *World) free() bool {
+// trials are what the reductions leave, in a stable order.
+func (w *World) trials() (list []trial) {
+	amid := ""
 	for e := range w.events() {
-		if e.helps {
-			return true
+		if !e.Fault && midSync(e.Name) {
+			amid = e.Name
+			list = append(list, trial{name: amid})
+			break
 		}
 	}
-	return false
+	byThemselves, free := false, amid != ""
+	for e := range w.events() {
+		// Anything else in the middle of a sync counts as a fault.
+		fault := e.Fault || amid != ""
+		if e.Name == amid || fault && w.faults == 0 {
+			continue
+		}
+		if e.helps {
+			free = true
+			if settlesByItself(e.Name) {
+				if byThemselves {
+					continue
+				}
+				byThemselves = true
+			}
+		}
+		list = append(list, trial{e.Name, fault})
+	}
+	if next := w.next(); !next.IsZero() && (!free || w.faults > 0) {
+		list = append(list, trial{passing(w.pause(next)), free})
+	}
+	return list
+}
+
+// midSync tells whether an event is a request of a sync that began, or of its patches.
+func midSync(name string) bool {
+	who, what, _ := strings.Cut(name, ": ")
+	return strings.HasPrefix(who, "rtj-") && !strings.HasPrefix(what, "sync ") && what != "starts"
 }
 
 // settlesByItself tells whether an event is one of those whose order among
@@ -225,31 +243,65 @@ func (w *World) free() bool {
 func settlesByItself(name string) bool {
 	who, _, _ := strings.Cut(name, ": ")
 	switch who {
-	case "jobset", "job", "scheduler", "kubelet", "collector", "namespace":
+	case "jobset", "job", "scheduler", "kubelet", "nodes", "podgc", "taints", "collector", "namespace", "trainer", "store":
 		return true
 	}
 	return false
 }
 
-// choose has one of the choices happen, and counts the fault if it is one.
-func (w *World) choose(name string) {
-	if d, ok := timeOf(name); ok {
-		if w.free() {
-			w.faults--
-		}
+// try has one of the trials happen, and counts the fault if it is one.
+func (w *World) try(t trial) {
+	if t.fault {
+		defer func() {
+			if w.faults--; w.faults == 0 {
+				w.offerFaults(false)
+			}
+		}()
+	}
+	if d, ok := timeOf(t.name); ok {
 		w.pass(d)
 		return
 	}
 	for e := range w.events() {
-		if e.Name == name {
-			if e.Fault {
-				w.faults--
-			}
+		if e.Name == t.name {
+			before := w.visible()
 			w.do(*e)
+			if !t.fault && settlesByItself(t.name) {
+				w.goOn(before)
+			}
 			return
 		}
 	}
-	w.fail("clones offer the same events", fmt.Sprintf("%q is not offered", name))
+	w.fail("clones offer the same events", fmt.Sprintf("%q is not offered", t.name))
+}
+
+// sight is what rtj can see of what happens by itself, and its LISTs.
+type sight struct{ jobSets, jobs, store, pods int64 }
+
+func (w *World) visible() sight {
+	s := sight{jobSets: w.api.Changed("JobSet"), jobs: w.api.Changed("Job"), store: w.store.Revision()}
+	for _, pod := range w.api.List("Pod") {
+		if mayRun(pod) {
+			s.pods++
+		}
+	}
+	return s
+}
+
+// goOn has what settles by itself go on until rtj could see that it did.
+func (w *World) goOn(before sight) {
+	for w.broken == nil && w.visible() == before {
+		more := false
+		for e := range w.events() {
+			if more = !e.Fault && settlesByItself(e.Name); more {
+				w.do(*e)
+				break
+			}
+		}
+		if !more {
+			return
+		}
+	}
 }
 
 // Summary of an exploration for people, in lines.

@@ -94,6 +94,7 @@ func (w *World) Clone() *World {
 		c.runners = append(c.runners, r.Clone(c.runnerEnv()))
 	}
 	c.done = append(Script(nil), w.done...)
+	c.decisions = decisions{last: maps.Clone(w.decisions.last)}
 	c.turns, c.turnOf, c.weights = slices.Clone(w.turns), maps.Clone(w.turnOf), maps.Clone(w.weights)
 	c.deletedByOthers = maps.Clone(w.deletedByOthers)
 	c.offers = offersOf(&c.parts)
@@ -121,6 +122,9 @@ func (w *World) runnerEnv() runner.Env {
 
 // behave chooses how the workers of an attempt behave.
 func (w *World) behave(a trainer.Attempt) trainer.Behaviour {
+	if w.config.Untimed {
+		return trainer.Behaviour{Total: w.config.Steps, Whole: true}
+	}
 	r := Random(w.config.Seed, fmt.Sprintf("attempt %d of %s/%s", a.Number, a.Name, a.RunID))
 	b := trainer.Timed(w.config.Steps)
 	if r.Float64() < w.config.Flaws && !w.calmed {

@@ -94,7 +94,7 @@ func (r *Runner) viewEvents(add func(event.Event)) {
 func (r *Runner) writeEvents(add func(event.Event), j *job) {
 	f := j.flight
 	for i, a := range f.pending {
-		if i > 0 && (f.oneAfterTheOther || i >= parentWrites) {
+		if i > 0 && (f.oneAfterTheOther || r.InOrder || i >= parentWrites) {
 			break
 		}
 		name := r.nameOf(a)

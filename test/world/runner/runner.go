@@ -41,6 +41,9 @@ type Options struct {
 	// SlowReads has readings of the store take time: they go on and end by events of
 	// their own. Else they are made at once.
 	SlowReads bool
+	// InOrder has the children of a parent be written one after the other, though
+	// several could be on their way at once.
+	InOrder bool
 	// Faults offers what does not happen where everything works.
 	Faults bool
 }
