@@ -61,6 +61,7 @@ var causes = []rule[v1beta1.YieldCause]{
 		why: func(s *situation) string { return s.spec.Resume.From }},
 	{name: "NeverReady", when: (*situation).startupOverdue, then: cause(v1beta1.CauseStartupDeadline)},
 	{name: "PodsEndedUnasked", when: (*situation).podsEndedTooLong, then: cause(v1beta1.CauseDisruption)},
+	{name: "FinishedAndRuns", when: (*situation).finishedTooLong, then: cause(v1beta1.CauseFinished)},
 	{name: "Undisturbed", when: always, then: nothing[v1beta1.YieldCause]},
 }
 
@@ -134,6 +135,22 @@ func (s *situation) podsEndedTooLong() bool {
 	return true
 }
 
+// finishedTooLong: by their own record the workers have finished, and pods of theirs
+// are left for longer than their grace period and thirty seconds. They hang, and
+// nothing that they might still do counts.
+func (s *situation) finishedTooLong() bool {
+	r := s.records().Result
+	if r == nil || r.Outcome != checkpoint.ResultFinished || r.EndedAt.IsZero() {
+		return false
+	}
+	due := r.EndedAt.Add(s.terminationGrace() + 30*time.Second)
+	if s.Now.Before(due) {
+		s.wakeAt(due)
+		return false
+	}
+	return true
+}
+
 // askToYield settles the request for the current attempt: the first cause and
 // the deadline stay, later causes are appended, and the deadline only moves earlier.
 func (s *situation) askToYield() {
@@ -177,7 +194,7 @@ func (s *situation) stopDue() bool {
 	if s.yield == nil {
 		return false
 	}
-	if !s.everReady() {
+	if !s.everReady() || s.yield.cause == v1beta1.CauseFinished {
 		return true
 	}
 	if s.Now.Before(s.yield.deadline) {

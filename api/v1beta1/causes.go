@@ -21,6 +21,8 @@ const (
 	CauseRollback YieldCause = "Rollback"
 	// CauseStartupDeadline: the pods were not ready within spec.startup.deadline.
 	CauseStartupDeadline YieldCause = "StartupDeadline"
+	// CauseFinished: the training finished, and pods of it do not end.
+	CauseFinished YieldCause = "Finished"
 
 	// CauseDeactivated: the Workload was set inactive. Kueue may add a cause of its
 	// own to the reason ("DeactivatedDueTo..."); it is cut off here and stands in the
