@@ -112,7 +112,11 @@ func (m *Memory) note(uid types.UID, change func(*record)) {
 
 // knows tells whether a difference is known to be unreachable.
 func (m *Memory) knows(uid types.UID, d difference) bool {
-	return m.get(uid).left == d.fingerprint()
+	known := m.get(uid).left
+	if known == (fingerprint{}) {
+		return d.empty()
+	}
+	return known == d.fingerprint()
 }
 
 // remember notes what was left of a difference after a write. It returns whether

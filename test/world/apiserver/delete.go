@@ -92,7 +92,7 @@ func (s *Server) Delete(by, kind, namespace, name string, d Deletion) error {
 		meta["generation"] = old.Generation + 1
 	}
 	s.revision++
-	s.store(by, old, newObject(body))
+	s.store(by, old, newObject(body, old))
 	return nil
 }
 

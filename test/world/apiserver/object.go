@@ -1,9 +1,9 @@
 package apiserver
 
 import (
-	"encoding/json"
 	"strconv"
 	"sync"
+	"sync/atomic"
 )
 
 // Object is one version of an object. It must not be changed.
@@ -22,14 +22,21 @@ type Object struct {
 	owner      string
 	owners     []string
 
-	json func() []byte
+	// json is the encoded body, and parts its members, once encoded; before, parts are
+	// those of an older version.
+	encode  sync.Once
+	encoded atomic.Bool
+	json    []byte
+	parts   []part
+
 	// mu guards cached: clones of a world share versions.
 	mu     sync.Mutex
 	cached map[any]any
 }
 
-func newObject(body map[string]any) *Object {
-	o := &Object{Body: body}
+// newObject makes a version of an object; old is the one before, nil at first.
+func newObject(body map[string]any, old *Object) *Object {
+	o := &Object{Body: body, parts: partsOf(old)}
 	o.Kind = o.Text("kind")
 	o.Namespace = o.Text("metadata", "namespace")
 	o.Name = o.Text("metadata", "name")
@@ -50,13 +57,6 @@ func newObject(body map[string]any) *Object {
 			o.owner = uid
 		}
 	}
-	o.json = sync.OnceValue(func() []byte {
-		text, err := json.Marshal(o.Body)
-		if err != nil {
-			panic(err) // JSON values
-		}
-		return text
-	})
 	return o
 }
 
@@ -141,9 +141,6 @@ func (o *Object) Finalizers() []string { return o.finalizers }
 
 // Owner is the UID of the controller; empty when there is none.
 func (o *Object) Owner() string { return o.owner }
-
-// JSON is the whole object. It must not be changed.
-func (o *Object) JSON() []byte { return o.json() }
 
 // Cached returns what make derives from this version. It is made once for a key, and
 // must not be changed; make must not use the cache of the same object.

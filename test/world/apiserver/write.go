@@ -52,7 +52,7 @@ func (s *Server) Create(by string, body map[string]any) (*Object, error) {
 	meta["creationTimestamp"] = s.Timestamp()
 	meta["generation"] = int64(1)
 	meta["resourceVersion"] = strconv.FormatInt(s.revision+1, 10)
-	o := newObject(body)
+	o := newObject(body, nil)
 	if err := s.check(kind, nil, o); err != nil {
 		return nil, err
 	}
@@ -140,7 +140,7 @@ func (s *Server) replace(by string, old *Object, body map[string]any, subresourc
 		meta["generation"] = old.Generation + 1
 	}
 	meta["resourceVersion"] = strconv.FormatInt(s.revision+1, 10)
-	o := newObject(next)
+	o := newObject(next, old)
 	if err := s.check(o.Kind, old, o); err != nil {
 		return nil, err
 	}

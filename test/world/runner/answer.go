@@ -1,20 +1,15 @@
 package runner
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"reflect"
 	"time"
 
-	utiljson "k8s.io/apimachinery/pkg/util/json"
-
 	"rtj.dev/rtj/compose"
 	"rtj.dev/rtj/hooks/contract"
 	"rtj.dev/rtj/metacontroller/applier/plan"
 )
-
-func marshal(value any) ([]byte, error) { return json.Marshal(value) }
 
 // answerOf is what the hook answers, without the way through its messages: a child
 // that stays as it was observed is told by identity, one that changes shares what
@@ -35,10 +30,9 @@ func answerOf(f *flight, d *compose.Decision, resync time.Duration) (*plan.Answe
 	if err != nil {
 		return nil, err
 	}
-	if a.SameStatus = reflect.DeepEqual(&parent.Status, d.Status) && faithful(f.parent, parent); a.SameStatus {
-		return a, nil
+	if a.Status, a.SameStatus, err = statusOf(f.parent.Body["status"], &parent.Status, d.Status); a.SameStatus {
+		a.Status = nil
 	}
-	a.Status, err = asJSON(d.Status)
 	return a, err
 }
 
@@ -52,10 +46,11 @@ func wantOf(f *flight, c *compose.Child) (plan.Want, error) {
 	observed, exists := f.round.Claimed[plan.ChildKey{Kind: controller.Children[k-workloads], Namespace: namespace, Name: c.Name}]
 	switch {
 	case c.New != nil:
-		object, err := asJSON(c.New)
+		value, err := valueOf(reflect.ValueOf(c.New))
 		if err != nil {
 			return w, err
 		}
+		object := value.(map[string]any)
 		object["apiVersion"], object["kind"] = c.APIVersion, c.Kind
 		w.Object = object
 		return w, set(object, c.Set)
@@ -79,9 +74,12 @@ func wantOf(f *flight, c *compose.Child) (plan.Want, error) {
 // on the way to a field is copied.
 func set(object map[string]any, fields []compose.Field) error {
 	for _, f := range fields {
-		value, err := jsonValue(f.Value)
-		if err != nil {
-			return err
+		var value any
+		if f.Value != nil {
+			var err error
+			if value, err = valueOf(reflect.ValueOf(f.Value)); err != nil {
+				return err
+			}
 		}
 		setField(object, f.Path, value)
 	}
@@ -106,28 +104,4 @@ func setField(object map[string]any, path []string, value any) {
 	} else {
 		object[last] = value
 	}
-}
-
-// jsonValue is a value as decoded JSON.
-func jsonValue(value any) (any, error) {
-	switch v := value.(type) {
-	case nil, bool, string, int64:
-		return v, nil
-	}
-	text, err := json.Marshal(value)
-	if err != nil {
-		return nil, err
-	}
-	var decoded any
-	return decoded, unmarshalValue(text, &decoded)
-}
-
-// unmarshalValue decodes any JSON value, whole numbers as int64.
-func unmarshalValue(text []byte, into *any) error {
-	var wrapped map[string]any
-	if err := utiljson.Unmarshal(append(append([]byte(`{"v":`), text...), '}'), &wrapped); err != nil {
-		return err
-	}
-	*into = wrapped["v"]
-	return nil
 }

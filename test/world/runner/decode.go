@@ -2,9 +2,6 @@ package runner
 
 import (
 	"fmt"
-	"reflect"
-
-	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	"rtj.dev/rtj/api/v1beta1"
 	"rtj.dev/rtj/hooks"
@@ -60,27 +57,6 @@ func decodedParent(o *apiserver.Object) (*v1beta1.ResumableTrainingJob, error) {
 		return result[v1beta1.ResumableTrainingJob]{value, err}
 	}).(result[v1beta1.ResumableTrainingJob])
 	return made.value, made.err
-}
-
-type faithfulKey struct{}
-
-// faithful reports whether the status of a parent holds nothing but what this
-// version of the API knows, so that equal statuses are equal JSON.
-func faithful(o *apiserver.Object, parent *v1beta1.ResumableTrainingJob) bool {
-	return o.Cached(faithfulKey{}, func() any {
-		again, err := asJSON(&parent.Status)
-		return err == nil && reflect.DeepEqual(any(again), o.Body["status"])
-	}).(bool)
-}
-
-// asJSON is a value as a decoded JSON object.
-func asJSON(value any) (map[string]any, error) {
-	text, err := marshal(value)
-	if err != nil {
-		return nil, err
-	}
-	var object map[string]any
-	return object, utiljson.Unmarshal(text, &object)
 }
 
 // rulesOf are the rules of the customize hook.

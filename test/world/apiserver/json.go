@@ -1,0 +1,135 @@
+package apiserver
+
+import (
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strconv"
+)
+
+// JSON is the whole object as encoding/json has it. It must not be changed.
+func (o *Object) JSON() []byte {
+	o.encode.Do(func() {
+		known := o.parts
+		o.parts = make([]part, 0, len(o.Body))
+		o.json = append(o.json, '{')
+		for i, key := range sortedKeys(o.Body) {
+			if i > 0 {
+				o.json = append(o.json, ',')
+			}
+			p := part{key: key, value: o.Body[key]}
+			if j := slices.IndexFunc(known, func(old part) bool { return old.key == key && identical(old.value, p.value) }); j >= 0 {
+				p.text = known[j].text
+			} else {
+				p.text = appendJSON(nil, p.value)
+			}
+			o.parts = append(o.parts, p)
+			o.json = append(appendJSON(o.json, key), ':')
+			o.json = append(o.json, p.text...)
+		}
+		o.json = append(o.json, '}')
+		o.encoded.Store(true)
+	})
+	return o.json
+}
+
+// part is a member of an object with its JSON. Versions of an object share those
+// that did not change.
+type part struct {
+	key   string
+	value any
+	text  []byte
+}
+
+// partsOf are those of an older version.
+func partsOf(o *Object) []part {
+	if o == nil || !o.encoded.Load() {
+		return nil
+	}
+	return o.parts
+}
+
+// identical tells whether two values are one.
+func identical(a, b any) bool {
+	switch a := a.(type) {
+	case map[string]any:
+		b, ok := b.(map[string]any)
+		return ok && reflect.ValueOf(a).Pointer() == reflect.ValueOf(b).Pointer()
+	case []any:
+		b, ok := b.([]any)
+		return ok && len(a) == len(b) && len(a) > 0 && &a[0] == &b[0]
+	}
+	switch b.(type) {
+	case map[string]any, []any:
+		return false
+	}
+	return a == b
+}
+
+// appendJSON appends a JSON value as encoding/json writes it.
+func appendJSON(to []byte, value any) []byte {
+	switch v := value.(type) {
+	case nil:
+		return append(to, "null"...)
+	case bool:
+		return strconv.AppendBool(to, v)
+	case int64:
+		return strconv.AppendInt(to, v, 10)
+	case string:
+		if plain(v) {
+			to = append(to, '"')
+			to = append(to, v...)
+			return append(to, '"')
+		}
+	case []any:
+		if v == nil {
+			return append(to, "null"...)
+		}
+		to = append(to, '[')
+		for i, item := range v {
+			if i > 0 {
+				to = append(to, ',')
+			}
+			to = appendJSON(to, item)
+		}
+		return append(to, ']')
+	case map[string]any:
+		if v == nil {
+			return append(to, "null"...)
+		}
+		to = append(to, '{')
+		for i, key := range sortedKeys(v) {
+			if i > 0 {
+				to = append(to, ',')
+			}
+			to = append(appendJSON(to, key), ':')
+			to = appendJSON(to, v[key])
+		}
+		return append(to, '}')
+	}
+	text, err := json.Marshal(value)
+	if err != nil {
+		panic(err) // JSON values
+	}
+	return append(to, text...)
+}
+
+// plain tells whether a string stands in JSON as it is.
+func plain(s string) bool {
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c < ' ', c > '~', c == '"', c == '\\', c == '<', c == '>', c == '&':
+			return false
+		}
+	}
+	return true
+}
+
+func sortedKeys(m map[string]any) []string {
+	keys := make([]string, 0, 16)
+	for key := range m {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}

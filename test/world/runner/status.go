@@ -1,0 +1,35 @@
+package runner
+
+import (
+	"reflect"
+
+	"rtj.dev/rtj/api/v1beta1"
+)
+
+// statusOf is the decided status as decoded JSON. Fields that are as they were
+// observed are shared with what was observed: it is rtj that wrote them, in the
+// same form. same tells that all are.
+func statusOf(observed any, was, next *v1beta1.ResumableTrainingJobStatus) (status map[string]any, same bool, err error) {
+	if next == nil {
+		return nil, false, nil
+	}
+	before, _ := observed.(map[string]any)
+	old, now := reflect.ValueOf(was).Elem(), reflect.ValueOf(next).Elem()
+	status, same = map[string]any{}, true
+	for _, m := range membersOf(now.Type()) {
+		field := now.FieldByIndex(m.index)
+		if value, exists := before[m.name]; exists && reflect.DeepEqual(old.FieldByIndex(m.index).Addr().Interface(), field.Addr().Interface()) {
+			status[m.name] = value
+			continue
+		}
+		if m.omits(field) {
+			same = same && before[m.name] == nil
+			continue
+		}
+		same = false
+		if status[m.name], err = valueOf(field); err != nil {
+			return nil, false, err
+		}
+	}
+	return status, same, nil
+}
