@@ -21,9 +21,11 @@ func (w *world) verbDelete(c *command) error {
 		if err := w.remove(place, byHand); err != nil {
 			return err
 		}
-		if strings.HasPrefix(place, "Job/") {
-			// Its JobSet makes it anew.
+		switch kind, _, _ := strings.Cut(place, "/"); kind {
+		case "Job": // its JobSet makes it anew
 			w.runCluster()
+		case "LocalQueue", "ClusterQueue":
+			return w.noticeQueues()
 		}
 		return nil
 	}
