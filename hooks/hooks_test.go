@@ -297,6 +297,10 @@ func testCheckedAgain(t *testing.T, m *lifecycle.Moment, want string) {
 		}
 		return n
 	}
+	// The launch is due from now on, whichever answer came first.
+	if n := eventually(1); n != 1 {
+		t.Fatalf("%d JobSets, as soon as the store was read", n)
+	}
 	m.Now = m.Now.Add(20 * time.Second)
 	if n := eventually(1); n != 1 {
 		t.Fatalf("%d JobSets, within the time that a check stands", n)
