@@ -232,6 +232,16 @@ func Recorded(seed uint64) (Script, Result) {
 	return w.done, w.result()
 }
 
+// RecordedScript does what a script says in the world of a seed, then lets it come to
+// rest, and returns all that happened.
+func RecordedScript(seed uint64, s Script) (Script, Result) {
+	w := New(drawn(seed))
+	w.record = true
+	w.perform(s)
+	w.calm()
+	return w.done, w.result()
+}
+
 func (w *World) result() Result {
 	calls := 0
 	for _, r := range w.runners {

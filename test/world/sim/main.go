@@ -22,6 +22,7 @@ func main() {
 	seeds := flag.Uint64("seeds", 2000, "how many `worlds` to run")
 	base := flag.Uint64("base", 0, "`seed` of the first")
 	one := flag.Int64("seed", -1, "run this `seed` alone, and print what happens")
+	script := flag.String("script", "", "in the world of -seed do what this `file` says, instead of what is drawn")
 	tries := flag.Int("tries", 3000, "how many `runs` shrinking may take")
 	goOn := flag.Bool("keep-going", false, "go on after a promise was broken, and count them; nothing is shrunk")
 	workers := flag.Int("workers", runtime.GOMAXPROCS(0), "how many worlds are run at once")
@@ -30,7 +31,7 @@ func main() {
 	defer stop()
 	ok := false
 	if *one >= 0 {
-		ok = replay(uint64(*one), *tries)
+		ok = replay(uint64(*one), *script, *tries)
 	} else {
 		ok = swarm(ctx, *base, *seeds, *workers, *tries, *goOn)
 	}
@@ -140,11 +141,22 @@ func (t *tally) add(r world.Result) {
 }
 
 // replay runs one seed and prints all of it.
-func replay(seed uint64, tries int) bool {
+func replay(seed uint64, file string, tries int) bool {
 	script, result := world.Recorded(seed)
+	if file != "" {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			fmt.Printf("sim: FAILED %s\n", err)
+			return false
+		}
+		script, result = world.RecordedScript(seed, world.ParseScript(string(text)))
+		tries = 0
+	}
 	fmt.Print(script)
 	if result.Broken != nil {
-		explain(seed, tries)
+		if tries > 0 {
+			explain(seed, tries)
+		}
 		fmt.Printf("sim: FAILED seed %d: %s\n", seed, result.Broken)
 		return false
 	}
