@@ -45,6 +45,7 @@ var promises = map[string]promise{
 	"compose.Sync":                               {most: 150, unit: "µs"},
 	"HTTP sync hook, with managedFields":         {least: 1000, unit: "requests/s"},
 	"HTTP sync hook, without managedFields":      {least: 2500, unit: "requests/s"},
+	"simulated hook calls":                       {least: 10000, unit: "calls/s"},
 	"job.step with nothing due, median":          {most: 20, unit: "µs"},
 	"job.step with nothing due, p99":             {most: 200, unit: "µs"},
 	"API writes of one preempt-and-resume cycle": {most: 16, unit: "writes", cluster: true},

@@ -40,6 +40,7 @@ var sources = []source{
 	goBench("the hook over HTTP", "./hooks/...", "HTTP", "-benchtime", "3s"), // after the heap has grown
 	goBench("decoding a request, and what encoding/json needs", "./hooks/contract", "."),
 	goBench("reading the store", "./hooks/catalog", "."),
+	goBench("the simulated world", "./test/world", "SmallWorld", "-benchtime", "20000x", "-cpu", "1"),
 	{name: "the SDK", dir: "sdk/python", argv: []string{"../../.venv/bin/python", "bench/step.py"}, read: readSDK},
 	{name: "a preempt-and-resume cycle on the local cluster", cluster: true,
 		argv: []string{"go", "run", "./test/e2e/run", "-suite", "APIWrites"}, read: readFigure},
@@ -140,6 +141,12 @@ func goFigure(name, input string, value float64, unit string) []figure {
 			name = "HTTP sync hook, " + which + " managedFields"
 		}
 		return []figure{{Name: name, Input: input, Value: value, Unit: unit}}
+	case "calls/s":
+		name = "simulated hook calls"
+		if strings.HasPrefix(input, "every") {
+			name += ", by message"
+		}
+		return []figure{{Name: name, Input: "2 Jobs, 4 checkpoints; " + input, Value: value, Unit: unit}}
 	case "requests/op":
 		return []figure{{Name: name + ", requests", Input: input, Value: value, Unit: "requests"}}
 	}

@@ -2,6 +2,7 @@ package world
 
 import (
 	"fmt"
+	"time"
 
 	"rtj.dev/rtj/test/world/kueue"
 	"rtj.dev/rtj/test/world/runner"
@@ -44,6 +45,10 @@ type Config struct {
 	// wants them; FaultsLeft is how many faults an exploration may try in a run.
 	Untimed    bool
 	FaultsLeft int
+	// StepTime is what a step takes; 0: drawn.
+	StepTime time.Duration
+	// JSONEvery has one sync in so many go through the messages of the hooks too; 0 is 100.
+	JSONEvery int
 	// LetPanic has panics end the process, with their stack.
 	LetPanic bool
 }

@@ -17,7 +17,7 @@ type offer struct {
 	event.Actor
 	// kinds of objects that the actor looks at; nil: all.
 	kinds []string
-	// timeless: the passing of time changes nothing.
+	// timeless: the passing of time changes nothing before the actor says that it does.
 	timeless bool
 	// looksAt are the actors at whose state it looks beside its own, by place.
 	looksAt []int
@@ -27,14 +27,16 @@ type offer struct {
 	// known says that what follows was asked for, upon this.
 	known   bool
 	upon    stamp
+	at      time.Time
+	looked  int64 // the revision of the API server that upon was made at
 	choices []choice
 	next    time.Time
 }
 
-// stamp is what an offer depends on: while that is the same, so is the offer.
+// stamp is what an offer depends on, beside the time: while that is the same, so is
+// the offer.
 type stamp struct {
 	revision int64
-	at       time.Time
 	acts     int
 }
 
@@ -61,7 +63,7 @@ func offersOf(p *parts) []offer {
 	const cluster, trainer, store = 2, 3, 4
 	return append(offers,
 		offer{Actor: p.people, timeless: true, looksAt: []int{n + trainer}},
-		offer{Actor: p.kueue, kinds: kueue.Kinds},
+		offer{Actor: p.kueue, timeless: true, kinds: kueue.Kinds},
 		offer{Actor: p.cluster, kinds: jobs.Kinds, looksAt: []int{n + trainer}},
 		offer{Actor: p.trainer, kinds: []string{}, looksAt: []int{n + cluster, n + store}},
 		offer{Actor: p.store, kinds: []string{}, looksAt: []int{n + trainer}},
@@ -71,14 +73,15 @@ func offersOf(p *parts) []offer {
 
 // stampOf is what an offer depends on, as it is now.
 func (w *World) stampOf(o *offer) (s stamp) {
-	if o.kinds == nil {
-		s.revision = w.api.Revision()
-	}
-	for _, kind := range o.kinds {
-		s.revision = max(s.revision, w.api.Changed(kind))
-	}
-	if !o.timeless {
-		s.at = w.clock.at
+	switch now := w.api.Revision(); {
+	case o.kinds == nil:
+		s.revision = now
+	case o.known && o.looked == now:
+		s.revision = o.upon.revision
+	default:
+		for _, kind := range o.kinds {
+			s.revision = max(s.revision, w.api.Changed(kind))
+		}
 	}
 	s.acts = o.acts
 	for _, other := range o.looksAt {
@@ -90,15 +93,26 @@ func (w *World) stampOf(o *offer) (s stamp) {
 // offer returns what an actor offers now.
 func (w *World) offer(place int) *offer {
 	o := &w.offers[place]
-	if upon := w.stampOf(o); !o.known || o.upon != upon {
+	upon := w.stampOf(o)
+	if !o.known || o.upon != upon || w.agedSince(o) {
 		o.choices = o.choices[:0]
 		o.Events(func(e event.Event) {
 			o.choices = append(o.choices, choice{Event: e, by: place, helps: w.helps(e), weight: -1, turn: -1})
 		})
 		// What it did of itself meanwhile, such as looking, is no news to it.
-		o.next, o.known, o.upon = o.Next(), true, w.stampOf(o)
+		o.next, o.known = o.Next(), false
+		o.known, o.upon, o.at = true, w.stampOf(o), w.clock.at
 	}
+	o.looked = w.api.Revision()
 	return o
+}
+
+// agedSince tells whether so much time has passed that an offer may be another.
+func (w *World) agedSince(o *offer) bool {
+	if o.timeless {
+		return !o.next.IsZero() && !w.clock.at.Before(o.next)
+	}
+	return !w.clock.at.Equal(o.at)
 }
 
 // changed has all offers be asked for anew: something was done that is no event.

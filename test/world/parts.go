@@ -134,6 +134,9 @@ func (w *World) behave(a trainer.Attempt) trainer.Behaviour {
 		b.SaveTime = time.Duration(r.IntN(20_000)) * time.Millisecond
 		b.Whole = r.IntN(3) > 0
 	}
+	if t := w.config.StepTime; t > 0 {
+		b.StepTime = t
+	}
 	b.Reshard = w.config.Reshard
 	return b
 }
@@ -157,12 +160,17 @@ func (w *World) rollbacks(name string) (ids []string) {
 // slowListing is how late a listing may show an object.
 const slowListing = 20 * time.Second
 
-// jsonEvery is which part of the syncs goes through the messages of the hooks too.
+// jsonEvery is which part of the syncs goes through the messages of the hooks too,
+// where the configuration does not say.
 const jsonEvery = 100
 
 func (w *World) viaJSON() bool {
 	w.calls++
-	return w.calls%jsonEvery == 0
+	every := w.config.JSONEvery
+	if every == 0 {
+		every = jsonEvery
+	}
+	return w.calls%every == 0
 }
 
 // noted is what an event does to what the promises must know.

@@ -16,3 +16,7 @@ func Random(seed uint64, key string) *rand.Rand {
 
 // among returns one of the values.
 func among[T any](r *rand.Rand, values ...T) T { return values[r.IntN(len(values))] }
+
+// GCPercent is how programs that run worlds one after the other should set the
+// garbage collector: little lives, much is left behind.
+const GCPercent = 800

@@ -178,17 +178,26 @@ func (w *World) calm() {
 			w.fail("once faults stop, the world settles", w.unsettled())
 			return
 		}
-		if c, ok := w.turn(); ok {
-			w.do(c)
-			continue
-		}
-		next := w.next()
-		if next.IsZero() {
+		if !w.comeOn() {
 			w.fail("once faults stop, the world settles", "nothing happens any more: "+w.unsettled())
 			return
 		}
-		w.pass(w.pause(next))
 	}
+}
+
+// comeOn has the event happen whose turn it is or, when there is none, time pass until
+// there may be. It is false when nothing happens any more.
+func (w *World) comeOn() bool {
+	if c, ok := w.turn(); ok {
+		w.do(c)
+		return true
+	}
+	next := w.next()
+	if next.IsZero() {
+		return false
+	}
+	w.pass(w.pause(next))
+	return true
 }
 
 // turn is the event whose turn it is: the one that may happen and happened longest

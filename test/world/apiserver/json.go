@@ -18,7 +18,7 @@ func (o *Object) JSON() []byte {
 				o.json = append(o.json, ',')
 			}
 			p := part{key: key, value: o.Body[key]}
-			if j := slices.IndexFunc(known, func(old part) bool { return old.key == key && identical(old.value, p.value) }); j >= 0 {
+			if j := slices.IndexFunc(known, func(old part) bool { return old.key == key && Identical(old.value, p.value) }); j >= 0 {
 				p.text = known[j].text
 			} else {
 				p.text = appendJSON(nil, p.value)
@@ -49,8 +49,9 @@ func partsOf(o *Object) []part {
 	return o.parts
 }
 
-// identical tells whether two values are one.
-func identical(a, b any) bool {
+// Identical tells whether two JSON values are one: the same map or list, or equal
+// otherwise.
+func Identical(a, b any) bool {
 	switch a := a.(type) {
 	case map[string]any:
 		b, ok := b.(map[string]any)

@@ -41,17 +41,18 @@ type Cluster struct {
 	control controlCache
 }
 
-// controlCache is what the controllers may do, until something changes or a second
-// is over: then what they would write is dated otherwise.
+// controlCache is what the controllers may do, until something changes. What they
+// would write is dated by the second in which that was found out.
 type controlCache struct {
 	valid  bool
 	key    controlKey
+	second int64
 	events []event.Event
 	next   time.Time
 }
 
 type controlKey struct {
-	revision, second    int64
+	revision            int64
 	lost, gone, decided int
 }
 
@@ -83,7 +84,17 @@ func (c *Cluster) Events(add func(event.Event)) {
 
 // work is all that is not a fault.
 func (c *Cluster) work(add func(event.Event)) {
-	for _, e := range c.controllers().events {
+	for i, e := range c.controllers(false).events {
+		do := e.Do
+		second := c.control.second
+		e.Do = func() {
+			if c.Now().Unix() == second {
+				do()
+			} else {
+				// The same, with the date of now.
+				c.controllers(true).events[i].Do()
+			}
+		}
 		add(e)
 	}
 	c.kubeletEvents(add)
@@ -91,23 +102,24 @@ func (c *Cluster) work(add func(event.Event)) {
 
 // Next implements event.Actor.
 func (c *Cluster) Next() time.Time {
-	return event.Soonest(c.controllers().next, c.kubeletNext())
+	return event.Soonest(c.controllers(false).next, c.kubeletNext())
 }
 
 // kinds that the controllers look at.
 var kinds = []string{"JobSet", "Job", "Pod", "Node", "Namespace", "ResourceQuota"}
 
-// controllers returns what the controllers may do.
-func (c *Cluster) controllers() *controlCache {
-	key := controlKey{second: c.Now().Unix(), lost: len(c.lostNodes), gone: len(c.goneNodes), decided: c.decided}
+// controllers returns what the controllers may do; dated: as of this second.
+func (c *Cluster) controllers(dated bool) *controlCache {
+	key := controlKey{lost: len(c.lostNodes), gone: len(c.goneNodes), decided: c.decided}
 	for _, kind := range kinds {
 		key.revision = max(key.revision, c.API.Changed(kind))
 	}
 	k := &c.control
-	if due := !k.next.IsZero() && !c.Now().Before(k.next); k.valid && k.key == key && !due {
+	second := c.Now().Unix()
+	if due := !k.next.IsZero() && !c.Now().Before(k.next); k.valid && k.key == key && !due && (!dated || k.second == second) {
 		return k
 	}
-	*k = controlCache{valid: true, key: key, events: k.events[:0]}
+	*k = controlCache{valid: true, key: key, second: second, events: k.events[:0]}
 	add := func(e event.Event) { k.events = append(k.events, e) }
 	c.jobSetEvents(add)
 	c.jobEvents(add)

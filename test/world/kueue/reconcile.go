@@ -295,7 +295,7 @@ func (k *Kueue) due(o *apiserver.Object) time.Time {
 		return time.Time{}
 	}
 	var times []time.Time
-	for _, t := range []time.Time{instant(o.Text("status", "requeueState", "requeueAt")), k.podsReadyDeadline(o), k.executionEnds(o)} {
+	for _, t := range []time.Time{instant(o.Text("status", "requeueState", "requeueAt")), retryAt(o), k.podsReadyDeadline(o), k.executionEnds(o)} {
 		if t.After(k.Now()) {
 			times = append(times, t)
 		}

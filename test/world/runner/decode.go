@@ -2,6 +2,9 @@ package runner
 
 import (
 	"fmt"
+	"reflect"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"rtj.dev/rtj/api/v1beta1"
 	"rtj.dev/rtj/hooks"
@@ -50,13 +53,48 @@ func all[T any](kind hooks.Kind[T], objects []*apiserver.Object) (list []T, err 
 	return list, nil
 }
 
-func decodedParent(o *apiserver.Object) (*v1beta1.ResumableTrainingJob, error) {
-	raw := o.JSON()
+// decodedParent is a parent as decisions read it. Of an older version, nil if there is
+// none, it takes over what has not changed.
+func decodedParent(o, older *apiserver.Object) (*v1beta1.ResumableTrainingJob, error) {
+	var was *v1beta1.ResumableTrainingJob
+	if older != nil && older != o {
+		was, _ = decodedParent(older, nil)
+	}
 	made := o.Cached(decodedKey{}, func() any {
-		value, err := hooks.DecodeParent(raw)
+		if was != nil && was.UID == types.UID(o.UID) {
+			if value, err := changedParent(o, older, was); err == nil {
+				return result[v1beta1.ResumableTrainingJob]{value, nil}
+			}
+		}
+		value, err := hooks.DecodeParent(o.JSON())
 		return result[v1beta1.ResumableTrainingJob]{value, err}
 	}).(result[v1beta1.ResumableTrainingJob])
 	return made.value, made.err
+}
+
+// changedParent is a parent that was decoded before, as it is now.
+func changedParent(o, older *apiserver.Object, was *v1beta1.ResumableTrainingJob) (*v1beta1.ResumableTrainingJob, error) {
+	is := &v1beta1.ResumableTrainingJob{TypeMeta: was.TypeMeta, Spec: was.Spec}
+	if err := fill(reflect.ValueOf(&is.ObjectMeta).Elem(), o.Body["metadata"]); err != nil {
+		return nil, err
+	}
+	if !apiserver.Identical(o.Body["spec"], older.Body["spec"]) {
+		is.Spec = v1beta1.ResumableTrainingJobSpec{}
+		if err := fill(reflect.ValueOf(&is.Spec).Elem(), o.Body["spec"]); err != nil {
+			return nil, err
+		}
+	}
+	before, _ := older.Body["status"].(map[string]any)
+	now, _ := o.Body["status"].(map[string]any)
+	from, to := reflect.ValueOf(&was.Status).Elem(), reflect.ValueOf(&is.Status).Elem()
+	for _, m := range membersOf(to.Type()) {
+		if apiserver.Identical(now[m.name], before[m.name]) {
+			to.FieldByIndex(m.index).Set(from.FieldByIndex(m.index))
+		} else if err := fill(to.FieldByIndex(m.index), now[m.name]); err != nil {
+			return nil, err
+		}
+	}
+	return is, nil
 }
 
 // rulesOf are the rules of the customize hook.

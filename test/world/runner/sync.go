@@ -283,10 +283,11 @@ func (r *Runner) answered(j *job, m *edgeMemory) {
 // observe gathers what the job is decided upon.
 func (r *Runner) observe(j *job) (*compose.Observation, error) {
 	f := j.flight
-	parent, err := decodedParent(f.parent)
+	parent, err := decodedParent(f.parent, j.decoded)
 	if err != nil {
 		return nil, err
 	}
+	j.decoded = f.parent
 	if generation := f.parent.Generation; j.rulesFor != generation {
 		if j.rules, err = rulesOf(parent); err != nil {
 			return nil, err

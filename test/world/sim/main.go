@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,6 +28,7 @@ func main() {
 	goOn := flag.Bool("keep-going", false, "go on after a promise was broken, and count them; nothing is shrunk")
 	workers := flag.Int("workers", runtime.GOMAXPROCS(0), "how many worlds are run at once")
 	flag.Parse()
+	debug.SetGCPercent(world.GCPercent)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	ok := false
