@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"encoding/json"
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -11,17 +12,25 @@ import (
 func (o *Object) JSON() []byte {
 	o.encode.Do(func() {
 		known := o.parts
+		size := 512
+		for _, old := range known {
+			size += len(old.key) + len(old.text)
+		}
+		o.json = make([]byte, 0, size)
 		o.parts = make([]part, 0, len(o.Body))
 		o.json = append(o.json, '{')
-		for i, key := range sortedKeys(o.Body) {
+		for i, key := range slices.Sorted(maps.Keys(o.Body)) {
 			if i > 0 {
 				o.json = append(o.json, ',')
 			}
 			p := part{key: key, value: o.Body[key]}
-			if j := slices.IndexFunc(known, func(old part) bool { return old.key == key && Identical(old.value, p.value) }); j >= 0 {
-				p.text = known[j].text
-			} else {
+			switch j := slices.IndexFunc(known, func(old part) bool { return old.key == key }); {
+			case j < 0:
 				p.text = appendJSON(nil, p.value)
+			case Identical(known[j].value, p.value):
+				p.text = known[j].text
+			default:
+				p.text = appendJSON(make([]byte, 0, len(known[j].text)+256), p.value)
 			}
 			o.parts = append(o.parts, p)
 			o.json = append(appendJSON(o.json, key), ':')
@@ -98,15 +107,7 @@ func appendJSON(to []byte, value any) []byte {
 		if v == nil {
 			return append(to, "null"...)
 		}
-		to = append(to, '{')
-		for i, key := range sortedKeys(v) {
-			if i > 0 {
-				to = append(to, ',')
-			}
-			to = append(appendJSON(to, key), ':')
-			to = appendJSON(to, v[key])
-		}
-		return append(to, '}')
+		return appendObject(to, v)
 	}
 	text, err := json.Marshal(value)
 	if err != nil {
@@ -126,11 +127,19 @@ func plain(s string) bool {
 	return true
 }
 
-func sortedKeys(m map[string]any) []string {
-	keys := make([]string, 0, 16)
-	for key := range m {
+func appendObject(to []byte, object map[string]any) []byte {
+	keys := make([]string, 0, 16) // does not leave the stack
+	for key := range object {
 		keys = append(keys, key)
 	}
 	slices.Sort(keys)
-	return keys
+	to = append(to, '{')
+	for i, key := range keys {
+		if i > 0 {
+			to = append(to, ',')
+		}
+		to = append(appendJSON(to, key), ':')
+		to = appendJSON(to, object[key])
+	}
+	return append(to, '}')
 }

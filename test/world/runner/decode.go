@@ -43,12 +43,18 @@ func add[T any](list *[]T, kind hooks.Kind[T], o *apiserver.Object) error {
 	return err
 }
 
-// all decodes objects; there may be none.
-func all[T any](kind hooks.Kind[T], objects []*apiserver.Object) (list []T, err error) {
+// all decodes related objects; there may be none. Nothing is returned of these, so
+// that their raw form is not needed.
+func all[T any](objects []*apiserver.Object) (list []T, err error) {
 	for _, o := range objects {
-		if err = add(&list, kind, o); err != nil {
-			return nil, err
+		made := o.Cached(decodedKey{}, func() any {
+			value := new(T)
+			return result[T]{value, fill(reflect.ValueOf(value).Elem(), o.Body)}
+		}).(result[T])
+		if made.err != nil {
+			return nil, fmt.Errorf("%s: %w", o, made.err)
 		}
+		list = append(list, *made.value)
 	}
 	return list, nil
 }

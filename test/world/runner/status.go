@@ -18,7 +18,7 @@ func statusOf(observed any, was, next *v1beta1.ResumableTrainingJobStatus) (stat
 	status, same = map[string]any{}, true
 	for _, m := range membersOf(now.Type()) {
 		field := now.FieldByIndex(m.index)
-		if value, exists := before[m.name]; exists && reflect.DeepEqual(old.FieldByIndex(m.index).Addr().Interface(), field.Addr().Interface()) {
+		if value, exists := before[m.name]; exists && alike(old.FieldByIndex(m.index), field) {
 			status[m.name] = value
 			continue
 		}

@@ -337,17 +337,17 @@ func (r *Runner) relate(j *job, o *compose.Observation) (err error) {
 		next.known[k], next.at[k] = true, r.views[k].revision
 		switch objects := r.relatedOf(j, k); k {
 		case jobs:
-			kept.Jobs, err = all(hooks.Jobs, objects)
+			kept.Jobs, err = all[compose.Job](objects)
 		case pods:
-			kept.LeaderPods, err = all(hooks.Pods, objects)
+			kept.LeaderPods, err = all[compose.Pod](objects)
 		case localQueues:
-			kept.LocalQueues, err = all(hooks.LocalQueues, objects)
+			kept.LocalQueues, err = all[compose.LocalQueue](objects)
 		case clusterQueues:
-			kept.ClusterQueues, err = all(hooks.ClusterQueues, objects)
+			kept.ClusterQueues, err = all[compose.ClusterQueue](objects)
 		case resourceFlavors:
-			kept.Flavors, err = all(hooks.ResourceFlavors, objects)
+			kept.Flavors, err = all[compose.ResourceFlavor](objects)
 		case priorityClasses:
-			kept.PriorityClasses, err = all(hooks.PriorityClasses, objects)
+			kept.PriorityClasses, err = all[compose.PriorityClass](objects)
 		}
 		if err != nil {
 			return err
