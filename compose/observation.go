@@ -4,6 +4,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"rtj.dev/rtj/api/v1beta1"
 	"rtj.dev/rtj/compose/checkpoint"
@@ -69,6 +70,9 @@ type Workload struct {
 			State         string         `json:"state"`
 			PodSetUpdates []PodSetUpdate `json:"podSetUpdates"`
 		} `json:"admissionChecks"`
+		RequeueState *struct {
+			RequeueAt *metav1.Time `json:"requeueAt"`
+		} `json:"requeueState"`
 		AccumulatedPastExecutionTimeSeconds *int32 `json:"accumulatedPastExecutionTimeSeconds"`
 	} `json:"status"`
 }

@@ -182,6 +182,7 @@ var queueRules = []rule[*release]{
 	{name: "StaysOnHold", when: (*situation).holding, then: nothing[*release]},
 	{name: "VerdictPending", when: func(s *situation) bool { return !s.judged() }, then: nothing[*release]},
 	{name: "ShapeNotWritten", when: func(s *situation) bool { return !s.shapeCurrent() }, then: nothing[*release]},
+	{name: "KueueBacksOff", when: func(s *situation) bool { return s.onHold() && s.kueueBacksOff() }, then: nothing[*release]},
 	{name: "BackToTheQueue", when: (*situation).onHold, then: func(s *situation) *release {
 		return &release{reason: reasonPending, message: "the ResumableTrainingJob may run again"}
 	}},
@@ -191,6 +192,18 @@ var queueRules = []rule[*release]{
 // onHold reports whether Kueue keeps the Workload out of the queue for us.
 func (s *situation) onHold() bool {
 	return s.workload.condition(kueue.WorkloadQuotaReserved).Reason == kueue.WorkloadOnHold
+}
+
+// kueueBacksOff: Kueue keeps the Workload out of the queue for a while, for an
+// eviction before. One that comes back earlier it puts aside, and does not look at
+// again when that while is over.
+func (s *situation) kueueBacksOff() bool {
+	state := s.workload.Status.RequeueState
+	if state == nil || state.RequeueAt == nil || !s.Now.Before(state.RequeueAt.Time) {
+		return false
+	}
+	s.wakeAt(state.RequeueAt.Time)
+	return true
 }
 
 func (s *situation) queuePatch() *Patch {

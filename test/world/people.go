@@ -156,6 +156,22 @@ func (p *people) startQueues() {
 	}
 }
 
+// putRight is what people do at last: they resume what is paused, activate what is
+// deactivated, and start no more from checkpoints of their choice.
+func (p *people) putRight() {
+	for _, job := range p.api.List(jobKind) {
+		if job.Deleting() {
+			continue
+		}
+		for _, o := range p.api.Owned("Workload", job.UID) {
+			if o.At("spec", "active") == false {
+				p.patch(o, map[string]any{"spec": map[string]any{"active": true}})
+			}
+		}
+		p.patch(job, map[string]any{"spec": map[string]any{"suspend": false, "resume": map[string]any{"from": nil, "onNone": "StartFresh"}}})
+	}
+}
+
 // meddle is what people do to what rtj made: no fault of theirs may harm a job.
 func (p *people) meddle(job *apiserver.Object, add func(event.Event)) {
 	for _, kind := range []string{"Workload", "JobSet", "ConfigMap"} {

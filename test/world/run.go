@@ -160,14 +160,26 @@ const (
 	calmEvents = 20_000
 )
 
-// calm has everything happen that may, in turn, without faults, and time pass only
-// when nothing else happens, until nothing does. Then the world has to be as the
-// specs ask.
+// calm ends the faults, and the world has to settle as the specs ask; then people put
+// right what only they can, and it has to settle once more, with every job at its end.
 func (w *World) calm() {
 	if w.broken != nil {
 		return
 	}
 	w.settleDown()
+	w.settle()
+	if w.broken != nil || w.config.Untimed {
+		return
+	}
+	w.people.putRight()
+	w.changed()
+	w.settle()
+}
+
+// settle has everything happen that may, in turn, without faults, and time pass only
+// when nothing else happens, until nothing does. Then the world has to be as the
+// specs ask.
+func (w *World) settle() {
 	end := w.clock.at.Add(patience)
 	for n := 0; w.broken == nil; n++ {
 		if w.settled() {
