@@ -15,7 +15,8 @@ import (
 // it depends on.
 type offer struct {
 	event.Actor
-	// kinds of objects that the actor looks at; nil: all.
+	// kinds of objects that the actor looks at; nil: it looks at what exists, is to go
+	// and owns what, of all kinds.
 	kinds []string
 	// timeless: the passing of time changes nothing before the actor says that it does.
 	timeless bool
@@ -62,7 +63,7 @@ func offersOf(p *parts) []offer {
 	n := len(offers)
 	const cluster, trainer, store = 2, 3, 4
 	return append(offers,
-		offer{Actor: p.people, timeless: true, looksAt: []int{n + trainer}},
+		offer{Actor: p.people, timeless: true, kinds: peopleLookAt, looksAt: []int{n + trainer}},
 		offer{Actor: p.kueue, timeless: true, kinds: kueue.Kinds},
 		offer{Actor: p.cluster, kinds: jobs.Kinds, looksAt: []int{n + trainer}},
 		offer{Actor: p.trainer, kinds: []string{}, looksAt: []int{n + cluster, n + store}},
@@ -75,7 +76,7 @@ func offersOf(p *parts) []offer {
 func (w *World) stampOf(o *offer) (s stamp) {
 	switch now := w.api.Revision(); {
 	case o.kinds == nil:
-		s.revision = now
+		s.revision = w.api.Existence()
 	case o.known && o.looked == now:
 		s.revision = o.upon.revision
 	default:

@@ -28,6 +28,9 @@ type people struct {
 	rollbacks func(name string) []string
 }
 
+// peopleLookAt are the kinds of objects that people act upon.
+var peopleLookAt = []string{jobKind, "Workload", "JobSet", "ConfigMap", "ClusterQueue", "LocalQueue", "Namespace"}
+
 // plan is a job that somebody wants.
 type plan struct {
 	name string

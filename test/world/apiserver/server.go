@@ -12,10 +12,13 @@ import (
 type Server struct {
 	now      func() time.Time
 	revision int64
-	uids     int64
-	kinds    map[string]*history
-	admit    map[string][]func(s *Server, old, new *Object) error
-	defaults map[string][]func(body map[string]any) map[string]any
+	// existence is the revision of the last change of what exists, is to go and owns
+	// what.
+	existence int64
+	uids      int64
+	kinds     map[string]*history
+	admit     map[string][]func(s *Server, old, new *Object) error
+	defaults  map[string][]func(body map[string]any) map[string]any
 	// Trace, if set, is told of every write that changed something, after it was done.
 	Trace func(Write)
 }
@@ -58,7 +61,7 @@ func New(now func() time.Time) *Server {
 // Clone returns a server with the same objects, views and validators, by another
 // clock. It is traced by nobody.
 func (s *Server) Clone(now func() time.Time) *Server {
-	c := &Server{now: now, revision: s.revision, uids: s.uids, kinds: make(map[string]*history, len(s.kinds)), admit: maps.Clone(s.admit), defaults: maps.Clone(s.defaults)}
+	c := &Server{now: now, revision: s.revision, existence: s.existence, uids: s.uids, kinds: make(map[string]*history, len(s.kinds)), admit: maps.Clone(s.admit), defaults: maps.Clone(s.defaults)}
 	for kind, h := range s.kinds {
 		// Appending to either copies.
 		c.kinds[kind] = &history{states: slices.Clip(h.states)}
@@ -75,6 +78,9 @@ func (s *Server) Timestamp() string { return s.now().UTC().Format(time.RFC3339) 
 
 // Revision counts the changes of all objects.
 func (s *Server) Revision() int64 { return s.revision }
+
+// Existence is the revision of the last change of what exists, is to go, and owns what.
+func (s *Server) Existence() int64 { return s.existence }
 
 // Changed is the revision of the last change of a kind; 0: there was none.
 func (s *Server) Changed(kind string) int64 {
@@ -206,6 +212,9 @@ func (s *Server) store(by string, old, next *Object) {
 		s.revision++ // a deletion is a change too
 	}
 	h.states = append(h.states, state{s.revision, objects})
+	if old == nil || next == nil || old.deleting || next.deleting || !slices.Equal(old.owners, next.owners) {
+		s.existence = s.revision
+	}
 	if s.Trace != nil {
 		s.Trace(Write{By: by, Old: old, New: next})
 	}

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"maps"
 	"reflect"
 
 	"rtj.dev/rtj/api/v1beta1"
@@ -15,20 +16,23 @@ func statusOf(observed any, was, next *v1beta1.ResumableTrainingJobStatus) (stat
 	}
 	before, _ := observed.(map[string]any)
 	old, now := reflect.ValueOf(was).Elem(), reflect.ValueOf(next).Elem()
-	status, same = map[string]any{}, true
+	status, same = maps.Clone(before), true
+	if status == nil {
+		status = map[string]any{}
+	}
 	for _, m := range membersOf(now.Type()) {
 		field := now.FieldByIndex(m.index)
-		if value, exists := before[m.name]; exists && alike(old.FieldByIndex(m.index), field) {
-			status[m.name] = value
-			continue
-		}
-		if m.omits(field) {
-			same = same && before[m.name] == nil
-			continue
-		}
-		same = false
-		if status[m.name], err = valueOf(field); err != nil {
-			return nil, false, err
+		_, exists := before[m.name]
+		switch {
+		case exists && alike(old.FieldByIndex(m.index), field):
+		case m.omits(field):
+			same = same && !exists
+			delete(status, m.name)
+		default:
+			same = false
+			if status[m.name], err = valueOf(field); err != nil {
+				return nil, false, err
+			}
 		}
 	}
 	return status, same, nil
