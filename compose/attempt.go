@@ -159,6 +159,13 @@ func (j *Job) drained() bool {
 		j.Status.Active == 0 && j.Status.Terminating != nil && *j.Status.Terminating == 0
 }
 
+// suspendedBefore reports whether the Job has been suspended since before the time, as
+// far as whole seconds tell.
+func (j *Job) suspendedBefore(t time.Time) bool {
+	c := condition(j.Status.Conditions, string(batchv1.JobSuspended))
+	return c.Status == "True" && !c.LastTransitionTime.After(t)
+}
+
 // endingUnasked reports whether the Job shows terminating pods that its own controller
 // did not end.
 func (j *Job) endingUnasked() bool {

@@ -1,6 +1,7 @@
 package compose
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +17,7 @@ var ends = []rule[bool]{
 	{name: "NeverStarted", when: (*situation).unstarted, then: no},
 	{name: "LeaderLeftBehind", when: func(s *situation) bool { return s.attempt.jobset == nil && s.attempt.drained() && s.leaderMayCommit() }, then: no},
 	{name: "JobSetGone", when: func(s *situation) bool { return s.attempt.jobset == nil && s.attempt.drained() }, then: yes},
+	{name: "JobsMayStartYet", when: (*situation).jobsMayStart, then: no},
 	{name: "Drained", when: func(s *situation) bool { return s.attempt.drained() }, then: yes},
 	{name: "NoJobWasMade", when: (*situation).noJobMade, then: yes},
 	{name: "Forced", when: (*situation).forceDue, then: (*situation).force,
@@ -56,6 +58,26 @@ func (s *situation) noJobMade() bool {
 		return false
 	}
 	return true
+}
+
+// jobsMayStart: the attempt was stopped so soon after its start that its Jobs are
+// suspended from before it. The JobSet controller may just be about to start them, and
+// stops them again only then.
+func (s *situation) jobsMayStart() bool {
+	a, y := s.attempt, s.next.Yield
+	if a.jobset == nil || !a.jobset.suspended() || a.finished() || y == nil || y.Attempt != a.number || y.SuspendedAt == nil || !a.drained() {
+		return false
+	}
+	started := s.startedAt(a)
+	if !slices.ContainsFunc(a.jobs, func(j *Job) bool { return j.suspendedBefore(started) }) {
+		return false
+	}
+	due := y.SuspendedAt.Add(jobsAppear)
+	if s.Now.Before(due) {
+		s.wakeAt(due)
+		return true
+	}
+	return false
 }
 
 // leaderLingers is how long after its grace period a leader pod is waited for.
