@@ -8,7 +8,7 @@ import (
 	"rtj.dev/rtj/test/world/runner"
 )
 
-// Config is what a world begins with. The zero value of a field is never meant.
+// Config is what a world begins with.
 type Config struct {
 	// Seed of everything that is drawn.
 	Seed uint64

@@ -39,27 +39,25 @@ type Exploration struct {
 	// Broken is the first promise that was not kept, and Script how.
 	Broken *Broken
 	Script Script
-	Config Config
 }
 
 // explorer explores with several workers, which share what is known.
 type explorer struct {
-	config Config
-	mu     sync.Mutex
-	more   *sync.Cond
-	seen   map[fingerprint.Sum]struct{}
-	stack  []*World
-	busy   int
-	found  Exploration
-	stop   func() bool
+	mu    sync.Mutex
+	more  *sync.Cond
+	seen  map[fingerprint.Sum]struct{}
+	stack []*World
+	busy  int
+	found Exploration
+	stop  func() bool
 }
 
-// Explore tries every order of events of a world, with at most one fault a run,
-// until nothing is new or stop tells to. progress, if set, is told now and then.
+// Explore tries every order of events of a world, with at most FaultsLeft faults a
+// run, until nothing is new or stop tells to. progress, if set, is told now and then.
 func Explore(c Config, workers int, stop func() bool, progress func(*Exploration)) *Exploration {
-	x := &explorer{config: c, seen: map[fingerprint.Sum]struct{}{}, stop: stop}
+	x := &explorer{seen: map[fingerprint.Sum]struct{}{}, stop: stop}
 	x.more = sync.NewCond(&x.mu)
-	x.found = Exploration{Rules: map[string]int{}, Pairs: map[string]int{}, Config: c}
+	x.found = Exploration{Rules: map[string]int{}, Pairs: map[string]int{}}
 	first := New(c)
 	first.record = true
 	first.faults = c.FaultsLeft
@@ -304,10 +302,13 @@ func (w *World) goOn(before sight) {
 	}
 }
 
-// Summary of an exploration for people, in lines.
+// Summary of an exploration for people, in lines: how often each rule decided, then how
+// often each came after another.
 func (x *Exploration) Summary() (lines []string) {
-	for _, name := range slices.Sorted(maps.Keys(x.Rules)) {
-		lines = append(lines, fmt.Sprintf("%8d  %s", x.Rules[name], name))
+	for _, counts := range []map[string]int{x.Rules, x.Pairs} {
+		for _, name := range slices.Sorted(maps.Keys(counts)) {
+			lines = append(lines, fmt.Sprintf("%8d  %s", counts[name], name))
+		}
 	}
 	return lines
 }

@@ -94,14 +94,13 @@ func (p *promises) wrote(w *World, write apiserver.Write) {
 	if o.Kind == "Workload" && write.New == nil && !byUs(write.By) {
 		w.deletedByOthers[l.uid] = true
 	}
-	for i := range kept {
-		if f := kept[i].written; f != nil {
-			if wrong := f(w, l, write); wrong != "" {
-				w.fail(kept[i].name, l.name+": "+wrong)
-			}
+	judge(w, l, func(k *promise) string {
+		if k.written == nil {
+			return ""
 		}
-	}
-	if o.Kind == "ResumableTrainingJob" {
+		return k.written(w, l, write)
+	})
+	if o.Kind == jobKind {
 		l.job, l.gone = o, write.New == nil
 		l.rolledBack = l.rolledBack || o.Text("spec", "resume", "from") != ""
 		l.restoreFailed = l.restoreFailed || o.At("status", "restoreFailures") != nil
@@ -112,7 +111,7 @@ func (p *promises) wrote(w *World, write apiserver.Write) {
 func (p *promises) lifeOf(o *apiserver.Object, exists bool) *life {
 	uid := o.Owner()
 	switch o.Kind {
-	case "ResumableTrainingJob":
+	case jobKind:
 		if uid = o.UID; p.lives[uid] == nil && exists {
 			p.lives[uid] = &life{uid: uid, name: o.Name, launched: map[int64]string{}, launchedAt: map[int64]time.Time{}, job: o}
 			p.order = append(p.order, uid)
@@ -133,22 +132,21 @@ func (p *promises) look(w *World) {
 		if l == nil {
 			continue
 		}
-		for i := range kept {
-			if f := kept[i].begun; f != nil {
-				if wrong := f(w, l, &a); wrong != "" {
-					w.fail(kept[i].name, l.name+": "+wrong)
-				}
+		judge(w, l, func(k *promise) string {
+			if k.begun == nil {
+				return ""
 			}
-		}
+			return k.begun(w, l, &a)
+		})
 	}
 	for _, uid := range p.order {
-		for i := range kept {
-			if f := kept[i].always; f != nil {
-				if wrong := f(w, p.lives[uid]); wrong != "" {
-					w.fail(kept[i].name, p.lives[uid].name+": "+wrong)
-				}
+		l := p.lives[uid]
+		judge(w, l, func(k *promise) string {
+			if k.always == nil {
+				return ""
 			}
-		}
+			return k.always(w, l)
+		})
 	}
 	p.pods = w.api.Changed("Pod")
 }
@@ -156,12 +154,21 @@ func (p *promises) look(w *World) {
 // settled is called when the world is at rest.
 func (p *promises) settled(w *World) {
 	for _, uid := range p.order {
-		for i := range kept {
-			if f := kept[i].settled; f != nil {
-				if wrong := f(w, p.lives[uid]); wrong != "" {
-					w.fail(kept[i].name, p.lives[uid].name+": "+wrong)
-				}
+		l := p.lives[uid]
+		judge(w, l, func(k *promise) string {
+			if k.settled == nil {
+				return ""
 			}
+			return k.settled(w, l)
+		})
+	}
+}
+
+// judge asks each promise about a job; wrong returns what is, if anything.
+func judge(w *World, l *life, wrong func(*promise) string) {
+	for i := range kept {
+		if what := wrong(&kept[i]); what != "" {
+			w.fail(kept[i].name, l.name+": "+what)
 		}
 	}
 }

@@ -110,8 +110,7 @@ func launchedAsAdmitted(w *World, l *life, write apiserver.Write) string {
 		r, _ := item.(map[string]any)
 		name, _ := r["name"].(string)
 		o := &apiserver.Object{Body: r}
-		pods := max(o.Int("replicas"), 1) * max(o.Int("template", "spec", "parallelism"), 1)
-		if pods > admitted[name] {
+		if pods := podsOf(o); pods > admitted[name] {
 			return fmt.Sprintf("%s starts %d pods of %s, and %d were admitted", j.Name, pods, name, admitted[name])
 		}
 		if pool := o.Text("template", "spec", "template", "spec", "nodeSelector", "example.com/pool"); pool != flavor[name] {

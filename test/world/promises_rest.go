@@ -65,10 +65,14 @@ func (c Config) fits(job *apiserver.Object) bool {
 func pods(job *apiserver.Object) (n int64) {
 	for _, item := range job.List("spec", "template", "spec", "replicatedJobs") {
 		r, _ := item.(map[string]any)
-		o := &apiserver.Object{Body: r}
-		n += max(o.Int("replicas"), 1) * max(o.Int("template", "spec", "parallelism"), 1)
+		n += podsOf(&apiserver.Object{Body: r})
 	}
 	return n
+}
+
+// podsOf a replicatedJob.
+func podsOf(replicated *apiserver.Object) int64 {
+	return max(replicated.Int("replicas"), 1) * max(replicated.Int("template", "spec", "parallelism"), 1)
 }
 
 // standing of the job in a line.
