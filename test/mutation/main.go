@@ -14,8 +14,8 @@
 //
 // All mutants are compiled into one test binary of each suite, from copies of
 // the sources that only the compiler sees; the environment says which one is
-// switched on. It exits 1 when fewer than -at-least percent are killed, and 2
-// when the tests fail without any mutant.
+// switched on. It exits 1 when fewer than -at-least percent are killed by tests of
+// whole decisions or lives, and 2 when the tests fail without any mutant.
 package main
 
 import (
@@ -25,6 +25,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path"
 	"strings"
 	"syscall"
 	"time"
@@ -48,8 +49,8 @@ type options struct {
 
 func main() {
 	var o options
-	flag.Float64Var(&o.atLeast, "at-least", 90, "exit 1 when fewer percent of the mutants are killed")
-	flag.StringVar(&o.file, "file", "", "only mutants of files whose path contains this")
+	flag.Float64Var(&o.atLeast, "at-least", 90, "exit 1 when fewer percent of the mutants are killed by other tests than those of a part")
+	flag.StringVar(&o.file, "file", "", "only mutants of files whose path contains one of these, separated by commas, or matches it, as compose/*.go does")
 	flag.IntVar(&o.sample, "sample", 0, "run about so many, evenly spread; 0: all")
 	flag.IntVar(&o.mutant, "mutant", -1, "show this mutant as a diff and run it alone, with the output of the tests")
 	flag.BoolVar(&o.list, "list", false, "list the mutants and run nothing")
@@ -139,7 +140,7 @@ func choose(all []*change, o *options) ([]*change, error) {
 	}
 	var chosen []*change
 	for _, c := range all {
-		if !strings.Contains(c.File, o.file) || o.mutant >= 0 && c.ID != o.mutant || survived != nil && !survived[c.key()] {
+		if !chosenFile(c.File, o.file) || o.mutant >= 0 && c.ID != o.mutant || survived != nil && !survived[c.key()] {
 			continue
 		}
 		chosen = append(chosen, c)
@@ -155,4 +156,14 @@ func choose(all []*change, o *options) ([]*change, error) {
 		return nil, fmt.Errorf("no mutant is chosen; there are %d", len(all))
 	}
 	return chosen, nil
+}
+
+// chosenFile reports whether the file is one of those that are asked for.
+func chosenFile(file, wanted string) bool {
+	for want := range strings.SplitSeq(wanted, ",") {
+		if matches, err := path.Match(want, file); matches && err == nil || strings.Contains(file, want) {
+			return true
+		}
+	}
+	return false
 }

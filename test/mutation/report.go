@@ -16,9 +16,11 @@ func (c *change) key() key { return key{c.File, c.Where, c.Kind, c.Before, c.Aft
 
 // report is the result of a run; its JSON is the same for the same tree.
 type report struct {
-	Mutants int     `json:"mutants"`
-	Killed  int     `json:"killed"`
-	Percent float64 `json:"percent"` // killed of all
+	Mutants int `json:"mutants"`
+	Killed  int `json:"killed"`
+	// Units of the killed are killed only by tests of a part of the core.
+	Units   int     `json:"units"`
+	Percent float64 `json:"percent"` // killed of all, without Units
 	// Judged survivors are equivalent; Open ones are not judged.
 	Judged int       `json:"judged"`
 	Open   int       `json:"open"`
@@ -33,11 +35,14 @@ type tally struct {
 	File     string         `json:"file"`
 	Mutants  int            `json:"mutants"`
 	Killed   map[string]int `json:"killed"` // by suite
+	Units    int            `json:"units"`
 	Survived int            `json:"survived"`
 	Judged   int            `json:"judged"`
 }
 
-func (t *tally) percent() float64 { return 100 * float64(t.Mutants-t.Survived) / float64(t.Mutants) }
+func (t *tally) percent() float64 { return percent(t.Mutants-t.Survived-t.Units, t.Mutants) }
+
+func percent(n, of int) float64 { return 100 * float64(n) / float64(of) }
 
 // newReport counts. Whether a judgement is stale is known only of a complete run.
 func newReport(results []*result, judged map[judgement]string, complete bool) *report {
@@ -55,6 +60,10 @@ func newReport(results []*result, judged map[judgement]string, complete bool) *r
 		if m.killed() {
 			t.Killed[m.By]++
 			r.Killed++
+			if isUnit(m.By) {
+				t.Units++
+				r.Units++
+			}
 			continue
 		}
 		t.Survived++
@@ -68,7 +77,7 @@ func newReport(results []*result, judged map[judgement]string, complete bool) *r
 			r.Open++
 		}
 	}
-	r.Percent = 100 * float64(r.Killed) / float64(r.Mutants)
+	r.Percent = percent(r.Killed-r.Units, r.Mutants)
 	for j := range judged {
 		if complete && !used[j] {
 			r.Stale = append(r.Stale, fmt.Sprintf("%s %s %s", j.file, j.where, j.change))
@@ -117,8 +126,8 @@ func (r *report) print(took time.Duration) {
 	for _, s := range r.Stale {
 		fmt.Printf("judged, but it is killed or gone: %s\n", s)
 	}
-	fmt.Printf("mutation: %d mutants, %d killed (%.1f %%), %d survived: %d judged equivalent, %d open, %.0f s\n",
-		r.Mutants, r.Killed, r.Percent, r.Mutants-r.Killed, r.Judged, r.Open, took.Seconds())
+	fmt.Printf("mutation: %d mutants, %d killed (%.1f %%), with tests of a part %d (%.1f %%), %d survived: %d judged equivalent, %d open, %.0f s\n",
+		r.Mutants, r.Killed-r.Units, r.Percent, r.Killed, percent(r.Killed, r.Mutants), r.Mutants-r.Killed, r.Judged, r.Open, took.Seconds())
 }
 
 func (r *report) survivors() {
@@ -160,6 +169,7 @@ func (r *report) table() {
 	for _, t := range r.Files {
 		row(t)
 		total.Mutants += t.Mutants
+		total.Units += t.Units
 		total.Survived += t.Survived
 		total.Judged += t.Judged
 	}

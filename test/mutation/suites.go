@@ -15,18 +15,22 @@ type suite struct {
 	test   string // the test, of which parts are the subtests
 	parts  func() ([]string, error)
 	args   []string
+	// unit: it tests a part of the core by itself, and counts apart.
+	unit bool
 }
 
-// suites, the quickest to kill first.
+// suites, the quickest to kill first, those of a part last: what they kill is what
+// nothing else does.
 var suites = []suite{
-	{name: "golden", folder: "hooks", test: "TestGolden", parts: entries("testdata/sync/*/observed.yaml", func(p string) string { return filepath.Base(filepath.Dir(p)) })},
+	{name: "golden", folder: "hooks", test: "TestGolden", parts: entries("testdata/sync/*/observed.yaml", inFolder)},
 	{name: "scripts", folder: "test/lifecycle", test: "TestScripts", parts: entries("testdata/lifecycle/*.txt", func(p string) string { return strings.TrimSuffix(filepath.Base(p), ".txt") })},
-	{name: "render", folder: "hooks", test: "TestRender", parts: whole},
-	{name: "units", folder: "compose/checkpoint", test: "Test", parts: whole},
+	{name: "stores", folder: "hooks/catalog", test: "TestSampleStores", parts: entries("testdata/manifests/*/team-a", inFolder)},
 	{name: "promises", folder: "compose", test: "TestDecisionsKeepThePromises", parts: names(
 		"golden_case", "golden_case_at_another_time", "golden_case_of_which_something_is_not_seen", "golden_case_with_another_store",
 		"two_golden_cases_mixed_up", "job_that_runs", "anything"), args: []string{"-more", "0.3"}},
 	{name: "world", folder: "test/world", test: "TestWorldsKeepThePromises", parts: whole, args: []string{"-calls", "2500"}},
+	{name: "render", folder: "hooks", test: "TestRender", parts: whole, unit: true},
+	{name: "units", folder: "compose/checkpoint", test: "Test", parts: whole, unit: true},
 }
 
 func suiteNames() (list []string) {
@@ -34,6 +38,10 @@ func suiteNames() (list []string) {
 		list = append(list, s.name)
 	}
 	return list
+}
+
+func isUnit(name string) bool {
+	return slices.ContainsFunc(suites, func(s suite) bool { return s.name == name && s.unit })
 }
 
 func chooseSuites(text string) ([]suite, error) {
@@ -72,6 +80,9 @@ func entries(pattern string, name func(path string) string) func() ([]string, er
 		return list, nil
 	}
 }
+
+// inFolder is the name of the folder that the path is in.
+func inFolder(path string) string { return filepath.Base(filepath.Dir(path)) }
 
 // pattern selects parts of the suite for -test.run.
 func (s *suite) pattern(parts []string) string {
