@@ -80,7 +80,7 @@ func (c *Completeness) Index(ref IndexRef, data []byte) {
 	c.indexesRead++
 	sum := sha256.Sum256(data)
 	if got := hex.EncodeToString(sum[:]); got != ref.SHA256 {
-		c.fault(ref.Key, fmt.Sprintf("has SHA-256 %s..., the manifest says %s...", got[:hashDigits], clip(ref.SHA256, hashDigits)))
+		c.fault(ref.Key, fmt.Sprintf("has SHA-256 %s..., the manifest says %.*s...", got[:hashDigits], hashDigits, ref.SHA256))
 		return
 	}
 	index, err := ParseIndex(data)

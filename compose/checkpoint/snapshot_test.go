@@ -1,6 +1,10 @@
 package checkpoint
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
 
 func TestSnapshotsKnowTheirAttempts(t *testing.T) {
 	never := (*Snapshot)(nil)
@@ -36,5 +40,17 @@ func TestWhatCannotBeReadDoesNotDescend(t *testing.T) {
 	}
 	if Descends(s, from, "latest") {
 		t.Error("descends from what is no checkpoint")
+	}
+}
+
+func TestSelectDecidesNothingFromAStoreThatWasNotRead(t *testing.T) {
+	for name, s := range map[string]*Snapshot{
+		"never read": {},
+		"failed":     {ListedAt: listed, Failure: &Failure{Kind: Unreachable, Message: "no answer"}},
+		"absent":     nil,
+	} {
+		if c := Select(s, Query{RunID: runID}); !cmp.Equal(c, Choice{}) {
+			t.Errorf("%s: %+v", name, c)
+		}
 	}
 }

@@ -23,6 +23,7 @@ type suite struct {
 // nothing else does.
 var suites = []suite{
 	{name: "golden", folder: "hooks", test: "TestGolden", parts: entries("testdata/sync/*/observed.yaml", inFolder)},
+	{name: "tables", folder: "compose/checkpoint", test: "^Test(Selections|Documents|Completeness)$", parts: whole},
 	{name: "scripts", folder: "test/lifecycle", test: "TestScripts", parts: entries("testdata/lifecycle/*.txt", func(p string) string { return strings.TrimSuffix(filepath.Base(p), ".txt") })},
 	{name: "stores", folder: "hooks/catalog", test: "TestSampleStores", parts: entries("testdata/manifests/*/team-a", inFolder)},
 	{name: "promises", folder: "compose", test: "TestDecisionsKeepThePromises", parts: names(

@@ -19,6 +19,8 @@ type Catalog struct {
 	Manifests   []Manifest                       `json:"manifests,omitempty"`
 	Attempts    map[int32]*Records               `json:"attempts,omitempty"`
 	Quarantined map[string]checkpoint.Quarantine `json:"quarantined,omitempty"`
+	// Unread is the number of older manifests that were listed only.
+	Unread int `json:"unread,omitempty"`
 }
 
 // Failure is a checkpoint.Failure.
@@ -112,7 +114,7 @@ func loadCatalog(file, bases string) (map[string]any, error) {
 
 // Snapshot is what the hooks get to see.
 func (c *Catalog) Snapshot(runID string) *checkpoint.Snapshot {
-	s := &checkpoint.Snapshot{ListedAt: c.ListedAt, Quarantined: c.Quarantined}
+	s := &checkpoint.Snapshot{ListedAt: c.ListedAt, Quarantined: c.Quarantined, Unread: c.Unread}
 	if c.Failure != nil {
 		s.Failure = &checkpoint.Failure{Kind: c.Failure.Kind, Message: c.Failure.Message}
 	}
