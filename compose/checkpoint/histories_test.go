@@ -38,11 +38,6 @@ func from(attempt, restored int32, step int64) Records {
 	}}
 }
 
-func with(m Manifest, change func(*Manifest)) Manifest {
-	change(&m)
-	return m
-}
-
 func incomplete(m Manifest) Manifest {
 	m.Incomplete = Prefix(m.Attempt, m.Step, "000000000000") + "01/r1-0 is missing (1024 bytes)"
 	return m
