@@ -58,6 +58,9 @@ func lookUp(name string) string {
 	switch {
 	case strings.HasPrefix(name, "sync/"):
 		return exists("testdata/" + name + "/desired.yaml")
+	case strings.HasPrefix(name, "checkpoint/"):
+		table, row, _ := strings.Cut(name, ": ")
+		return contains("testdata/"+table+".yaml", row)
 	case strings.HasPrefix(name, "lifecycle/"):
 		return exists("testdata/" + name + ".txt")
 	case strings.HasSuffix(where, ".py"):
