@@ -120,7 +120,7 @@ func (s *situation) forceDue() bool {
 // stoppedSince is since when the pods are being stopped: by us, or because the
 // attempt ends without us. It is zero while they are not.
 func (s *situation) stoppedSince() time.Time {
-	if y := s.was.Yield; y != nil && y.Attempt == s.attempt.number && y.SuspendedAt != nil {
+	if y := s.next.Yield; y != nil && y.Attempt == s.attempt.number && y.SuspendedAt != nil {
 		return y.SuspendedAt.Time
 	}
 	return s.attempt.endingSince()

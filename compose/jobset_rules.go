@@ -3,8 +3,6 @@ package compose
 import (
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"rtj.dev/rtj/api/v1beta1"
 )
 
@@ -60,9 +58,11 @@ func keepsLogs(o v1beta1.Outcome) bool {
 
 // mayStart: the attempt holds the claim of the reservation that its JobSet was
 // built for, nobody has asked it to end, nothing has happened that would take the
-// claim away, and it is not too late: the API server may refuse the update that
-// starts it.
-func (s *situation) mayStart() bool { return s.holdsClaim() && !s.startupOverdue() }
+// claim away, what it restores is still the newest, and it is not too late: the API
+// server may refuse the update that starts it.
+func (s *situation) mayStart() bool {
+	return s.holdsClaim() && !s.startupOverdue() && s.confirmation() != refuted
+}
 
 func (s *situation) holdsClaim() bool {
 	return !s.deleting && !s.terminal() && !s.spec.Suspend && s.yield == nil && s.claimed() && !s.admissionGoes() &&
@@ -70,10 +70,10 @@ func (s *situation) holdsClaim() bool {
 }
 
 // startsNow: the third and last step of an attempt. The claim is observed,
-// status has the attempt, and the admission stands.
+// status has the attempt, the restore point is confirmed, and the admission stands.
 func (s *situation) startsNow() bool {
 	return s.unstarted() && s.mayStart() && s.workload.admitted() &&
-		s.was.Attempt == s.attempt.number && s.attempt.jobset.Meta.DeletionTimestamp == nil
+		s.was.Attempt == s.attempt.number && s.confirmation() == confirmed && s.attempt.jobset.Meta.DeletionTimestamp == nil
 }
 
 func (s *situation) keepJobSet() *Child {
@@ -90,10 +90,6 @@ func (s *situation) startJobSet() *Child {
 }
 
 func (s *situation) suspendJobSet() *Child {
-	if s.live() && s.next.Yield != nil && s.next.Yield.SuspendedAt == nil {
-		at := metav1.NewTime(s.Now.UTC())
-		s.next.Yield.SuspendedAt = &at
-	}
 	child := s.keepJobSet()
 	if !s.attempt.jobset.suspended() {
 		child.Set = []Field{{Path: []string{"spec", "suspend"}, Value: true}}

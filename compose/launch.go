@@ -234,12 +234,8 @@ func (s *situation) prepare(n int32) launch {
 
 // usable reports whether a JobSet that never ran is what would be built now.
 func (s *situation) usable(j *JobSet, n int32) bool {
-	restore := ""
-	if m := s.choose().Selected; m != nil {
-		restore = m.ID
-	}
 	return j.Meta.Name == attemptName(s.Parent.Name, n) && j.Meta.DeletionTimestamp == nil &&
-		j.builtFor().equal(s.reservation) && j.Meta.Annotations[v1beta1.AnnotationRestore] == restore && s.templateCurrent(j)
+		j.builtFor().equal(s.reservation) && s.restores(j) && s.templateCurrent(j)
 }
 
 func isDeactivation(reason string) bool {

@@ -40,6 +40,7 @@ func (s *situation) noteAttempt() {
 		s.openAccount(a)
 		entry = s.ledgerEntry(a.number)
 	}
+	s.noteClaim(entry)
 	if entry.ReadyAt == nil && a.ran() && a.allReady() {
 		entry.ReadyAt = timePtr(s.Now)
 	}

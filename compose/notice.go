@@ -34,7 +34,7 @@ const noticePeriod = time.Minute
 var notices = []rule[*Pod]{
 	{name: "NobodyAsked", when: func(s *situation) bool { return !s.live() || s.yield == nil }, then: nothing[*Pod]},
 	{name: "ControlDocumentFirst", when: func(s *situation) bool { return !s.yield.observed && !s.withoutDocument() }, then: nothing[*Pod]},
-	{name: "Stopped", when: func(s *situation) bool { return s.next.Yield.SuspendedAt != nil || s.attempt.finished() }, then: nothing[*Pod]},
+	{name: "Stopped", when: func(s *situation) bool { return s.next.Yield.SuspendedAt != nil || s.stopDue() || s.attempt.finished() }, then: nothing[*Pod]},
 	{name: "Acknowledged", when: (*situation).acknowledged, then: nothing[*Pod]},
 	{name: "NoLeader", when: func(s *situation) bool { return s.leader() == nil }, then: nothing[*Pod]},
 	{name: "NotDue", when: func(s *situation) bool { return !s.noticeDue() }, then: nothing[*Pod]},

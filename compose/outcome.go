@@ -98,7 +98,7 @@ func (s *situation) judge() {
 		return
 	case !s.started():
 		s.setOutcome(first(s, "outcome", outcomes))
-		if s.holdsClaim() {
+		if s.holdsClaim() && s.startupOverdue() {
 			s.holdForStartup()
 		}
 		return
@@ -152,8 +152,12 @@ func (s *situation) outcomeMessage(o v1beta1.Outcome) string {
 		return text
 	}
 	switch {
-	case !s.started() && s.holdsClaim():
+	case !s.started() && s.holdsClaim() && s.startupOverdue():
 		return "never started: the startup deadline came first"
+	case !s.started() && s.holdsClaim() && !s.Catalog.Readable():
+		return "never started: the checkpoint store could not be read: " + s.Catalog.Failure.Message
+	case !s.started() && s.holdsClaim():
+		return "never started: the store, read once more, names another checkpoint to resume from"
 	case !s.started() && s.yield != nil:
 		return "never started: it was asked to end before"
 	case !s.started():

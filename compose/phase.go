@@ -42,6 +42,9 @@ var phases = []rule[standing]{
 	{name: "Trains", when: func(s *situation) bool { return s.live() && s.trains() }, then: (*situation).training},
 	{name: "Restores", when: func(s *situation) bool { return s.live() && s.attempt.allReady() }, then: (*situation).restoring},
 	{name: "PodsNotReady", when: (*situation).live, then: (*situation).podsNotReady},
+	{name: "StoreUnreadable", when: func(s *situation) bool {
+		return s.claimedButIdle() && s.confirmation() == unconfirmed && s.Catalog != nil && s.Catalog.Failure != nil
+	}, then: (*situation).storeUnreadable},
 	{name: "Claimed", when: (*situation).claimedButIdle, then: (*situation).podsNotReady},
 	{name: "Deactivated", when: func(s *situation) bool { return s.workload != nil && !s.workload.active() }, then: (*situation).deactivated},
 	{name: "AdmissionChecks", when: func(s *situation) bool { return s.workload.reserved() && !s.workload.admitted() }, then: at(v1beta1.PhaseQueued, v1beta1.ReasonAwaitingAdmissionChecks, "quota is reserved; admission checks are not ready yet")},
@@ -205,6 +208,11 @@ func (s *situation) podsNotReady() standing {
 		message = fmt.Sprintf("attempt %d: its JobSet has made no Job; `kubectl describe jobset %s` says why", s.attempt.number, s.attempt.jobset.Meta.Name)
 	}
 	return standing{phase: v1beta1.PhaseStarting, reason: v1beta1.ReasonPodsNotReady, message: message}
+}
+
+// storeUnreadable: the claimed attempt starts when the store was read once more.
+func (s *situation) storeUnreadable() standing {
+	return standing{phase: v1beta1.PhaseStarting, reason: string(s.Catalog.Failure.Kind), message: s.storeMessage()}
 }
 
 // lacksJobs: the JobSet was started, and for longer than that takes has made no Job.

@@ -173,6 +173,11 @@ func (s *situation) askToYield() {
 	if old := s.was.Yield; old != nil && old.Attempt == record.Attempt {
 		record.SuspendedAt = old.SuspendedAt
 	}
+	if record.SuspendedAt == nil && s.live() && s.attempt.jobset.suspended() {
+		// Seen, not decided: the update that suspends may be late.
+		at := metav1.NewTime(s.Now.UTC())
+		record.SuspendedAt = &at
+	}
 	s.next.Yield = record
 }
 

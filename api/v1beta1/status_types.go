@@ -289,7 +289,7 @@ type YieldStatus struct {
 	IssuedAt metav1.Time `json:"issuedAt"`
 	// deadline at which the workers are stopped.
 	Deadline metav1.Time `json:"deadline"`
-	// suspendedAt is when the workers were stopped.
+	// suspendedAt is when the workers were seen to be stopped: their JobSet was suspended.
 	// +optional
 	SuspendedAt *metav1.Time `json:"suspendedAt,omitempty"`
 }
@@ -381,6 +381,11 @@ type LedgerEntry struct {
 	// admittedAt is when Kueue reserved the quota that it ran on.
 	// +optional
 	AdmittedAt *metav1.Time `json:"admittedAt,omitempty"`
+	// claimedAt is when its claim was seen to stand, to the microsecond. The attempt
+	// starts when a reading of the store that began later confirms what it restores. The
+	// first attempt has none: there is nothing to confirm.
+	// +optional
+	ClaimedAt *metav1.MicroTime `json:"claimedAt,omitempty"`
 	// startedAt is when its JobSet was started.
 	// +optional
 	StartedAt *metav1.Time `json:"startedAt,omitempty"`

@@ -1,0 +1,74 @@
+package compose
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"rtj.dev/rtj/api/v1beta1"
+)
+
+// confirmation is what the store says about the restore point of a claimed attempt.
+// It was chosen before the LIST of the claim; until that, a pod of an attempt before
+// may have committed another checkpoint.
+type confirmation int
+
+const (
+	// unconfirmed: no reading says it yet.
+	unconfirmed confirmation = iota
+	// confirmed: the same would be chosen now, and nothing can have come after.
+	confirmed
+	// refuted: another would be chosen, or the store cannot be read for long.
+	refuted
+)
+
+// noteClaim notes since when the claim of the attempt is known to stand: the LIST came
+// before. A reading that begins from now on shows all that was committed.
+func (s *situation) noteClaim(entry *v1beta1.LedgerEntry) {
+	if s.first() || entry.ClaimedAt != nil || !s.unstarted() || !s.claimed() {
+		return
+	}
+	at := metav1.NewMicroTime(s.Now.UTC().Truncate(time.Microsecond))
+	entry.ClaimedAt = &at
+	s.catalogSince(s.Now)
+}
+
+// first reports whether no attempt before can have left anything.
+func (s *situation) first() bool { return s.attempt.number == 1 }
+
+// confirmation of the current attempt, which was claimed and has not started.
+func (s *situation) confirmation() confirmation {
+	if s.first() {
+		return confirmed
+	}
+	entry := s.ledgerEntry(s.attempt.number)
+	if entry == nil || entry.ClaimedAt == nil {
+		return unconfirmed
+	}
+	s.decision.Catalog.Recheck = s.wouldRestore()
+	switch {
+	case !s.catalogSince(entry.ClaimedAt.Time):
+		return unconfirmed
+	case s.Catalog.Readable() && !s.noneFits() && s.restores(s.attempt.jobset):
+		return confirmed
+	case s.Catalog.Readable():
+		return refuted
+	}
+	due := entry.ClaimedAt.Add(unusableAfter)
+	if s.Now.Before(due) {
+		s.wakeAt(due)
+		s.wantCatalogAgain(pollUnusable)
+		return unconfirmed
+	}
+	return refuted
+}
+
+// restores reports whether a JobSet was built for the checkpoint that would be chosen
+// now.
+func (s *situation) restores(j *JobSet) bool {
+	restore := ""
+	if m := s.choose().Selected; m != nil {
+		restore = m.ID
+	}
+	return j.Meta.Annotations[v1beta1.AnnotationRestore] == restore
+}
