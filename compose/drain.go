@@ -42,7 +42,9 @@ func (s *situation) endAttempt() {
 	}
 }
 
-// jobsAppear is how long the Jobs of a JobSet are waited for that has none.
+// jobsAppear is how long the Jobs of a JobSet are waited for that has none. A reconcile
+// of the JobSet controller that began before and is under way for longer is not reckoned
+// with.
 const jobsAppear = 15 * time.Second
 
 // noJobMade: the attempt was stopped, and its JobSet has made no Job, such as for

@@ -125,7 +125,7 @@ func (c *Cluster) controllers(dated bool) *controlCache {
 	c.jobEvents(add)
 	c.schedulerEvents(add)
 	c.nodeEvents(add)
-	k.next = c.nodeNext()
+	k.next = event.Soonest(c.nodeNext(), c.decisionsNext())
 	for _, o := range c.API.List("Job") {
 		if due := c.deadlineOf(jobOf(o)); due.After(c.Now()) {
 			k.next = event.Soonest(k.next, due)

@@ -46,8 +46,8 @@
 //     long, and the defaults.
 //
 // Left out:
-//   - late caches, but for the JobSet controller, which may write what it decided before:
-//     the others act on the newest objects, at any later time;
+//   - late caches, but for the JobSet controller, which may write what it decided up to
+//     ten seconds before (rtj relies on less than fifteen): the others act on the newest objects, at any later time;
 //   - restarts and failure policy rules of JobSet, exclusive placement, volume claims,
 //     ttl, the elastic and in-place gates, its headless Service;
 //   - of Jobs: backoffLimitPerIndex, successPolicy, back-off between pods, restartPolicy

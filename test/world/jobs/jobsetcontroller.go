@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
 
 	jobset "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
@@ -37,6 +38,23 @@ type newJob struct {
 type decision struct {
 	of   *jobSet
 	plan jobSetPlan
+	at   time.Time
+}
+
+// underWay is how long a reconcile may be under way. One that takes longer counts as
+// broken off: its controller was killed, or its requests ran into their deadline.
+const underWay = 10 * time.Second
+
+func (c *Cluster) isUnderWay(d decision) bool { return c.Now().Before(d.at.Add(underWay)) }
+
+// decisionsNext is when the next decision that is under way is broken off; zero: never.
+func (c *Cluster) decisionsNext() (next time.Time) {
+	for _, d := range c.decisions {
+		if c.isUnderWay(d) {
+			next = event.Soonest(next, d.at.Add(underWay))
+		}
+	}
+	return next
 }
 
 // jobSetEvents: a reconcile of which only the Jobs were written goes on with the status;
@@ -44,6 +62,9 @@ type decision struct {
 // if the JobSet is another by then, or is gone.
 func (c *Cluster) jobSetEvents(add func(event.Event)) {
 	for _, d := range c.decisions {
+		if !c.isUnderWay(d) {
+			continue
+		}
 		if d.plan.writes() > 0 {
 			c.offerJobs(d.of, d.plan, add)
 		} else if c.current(d) {
@@ -52,7 +73,7 @@ func (c *Cluster) jobSetEvents(add func(event.Event)) {
 	}
 	for _, o := range c.API.List("JobSet") {
 		if o.Deleting() || !managed(o) || slices.ContainsFunc(c.decisions, func(d decision) bool {
-			return d.of.UID == o.UID && (d.plan.writes() > 0 || c.current(d))
+			return d.of.UID == o.UID && c.isUnderWay(d) && (d.plan.writes() > 0 || c.current(d))
 		}) {
 			continue
 		}
@@ -88,10 +109,10 @@ func (c *Cluster) current(d decision) bool {
 func (c *Cluster) decide(s *jobSet, plan jobSetPlan) {
 	c.decided++
 	c.decisions = slices.DeleteFunc(slices.Clone(c.decisions), func(d decision) bool {
-		return d.of.UID == s.UID || d.plan.writes() == 0 && !c.current(d)
+		return d.of.UID == s.UID || !c.isUnderWay(d) || d.plan.writes() == 0 && !c.current(d)
 	})
 	if plan.writes() > 0 || !plan.refused && !plan.status.equal(&s.status) {
-		c.decisions = append(c.decisions, decision{s, plan})
+		c.decisions = append(c.decisions, decision{s, plan, c.Now()})
 	}
 }
 
