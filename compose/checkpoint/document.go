@@ -18,23 +18,19 @@ const MaxDocumentBytes = 64 << 10
 // errUnknownVersion marks a document of a major version that is not known.
 var errUnknownVersion = errors.New("unknown version")
 
-// checkEnvelope refuses bytes that are no JSON object, another major version
-// and another kind, in this order: a later version may have other kinds.
-func checkEnvelope(data []byte, kind string) error {
-	if len(data) > MaxDocumentBytes && kind != kindIndex {
-		return fmt.Errorf("has %d bytes, at most %d are allowed", len(data), MaxDocumentBytes)
-	}
-	var envelope struct {
-		SchemaVersion *string `json:"schemaVersion"`
-		Kind          any     `json:"kind"`
-	}
-	if err := json.Unmarshal(data, &envelope); err != nil {
-		return fmt.Errorf("is not JSON of a %s: %s", kind, jsonError(err))
-	}
-	if envelope.SchemaVersion == nil {
+// envelope is what every document begins with.
+type envelope struct {
+	SchemaVersion *string `json:"schemaVersion"`
+	Kind          any     `json:"kind"`
+}
+
+// check refuses another major version and another kind, in this order: a later
+// version may have other kinds.
+func (e *envelope) check(kind string) error {
+	if e.SchemaVersion == nil {
 		return errors.New("has no schemaVersion")
 	}
-	version := *envelope.SchemaVersion
+	version := *e.SchemaVersion
 	major, minor, ok := strings.Cut(version, ".")
 	m, err := strconv.ParseUint(major, 10, 31)
 	if _, minorErr := strconv.ParseUint(minor, 10, 31); !ok || err != nil || minorErr != nil {
@@ -43,20 +39,31 @@ func checkEnvelope(data []byte, kind string) error {
 	if m != majorVersion {
 		return fmt.Errorf("%w: schemaVersion %s, this controller reads %d.x", errUnknownVersion, clip(version, 32), majorVersion)
 	}
-	if envelope.Kind != kind {
-		return fmt.Errorf("is of kind %q, not %s", clip(fmt.Sprint(envelope.Kind), 64), kind)
+	if e.Kind != kind {
+		return fmt.Errorf("is of kind %q, not %s", clip(fmt.Sprint(e.Kind), 64), kind)
 	}
 	return nil
 }
 
-// decode reads a document of the kind into out and keeps quiet about fields
-// that it does not know.
-func decode(data []byte, kind string, out any) error {
-	if err := checkEnvelope(data, kind); err != nil {
+// decode reads a document of the kind into out, a pointer to a struct that begins
+// with the envelope, and keeps quiet about fields that it does not know. A document
+// that does not fit is first refused for what its envelope says.
+func decode(data []byte, kind string, head *envelope, out any) error {
+	if len(data) > MaxDocumentBytes && kind != kindIndex {
+		return fmt.Errorf("has %d bytes, at most %d are allowed", len(data), MaxDocumentBytes)
+	}
+	unfit := json.Unmarshal(data, out)
+	if unfit != nil {
+		*head = envelope{}
+		if err := json.Unmarshal(data, head); err != nil {
+			return fmt.Errorf("is not JSON of a %s: %s", kind, jsonError(err))
+		}
+	}
+	if err := head.check(kind); err != nil {
 		return err
 	}
-	if err := json.Unmarshal(data, out); err != nil {
-		return fmt.Errorf("is not a %s: %s", kind, jsonError(err))
+	if unfit != nil {
+		return fmt.Errorf("is not a %s: %s", kind, jsonError(unfit))
 	}
 	return nil
 }

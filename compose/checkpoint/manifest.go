@@ -25,6 +25,7 @@ type IndexRef struct {
 
 // manifestDocument is the manifest as it is stored.
 type manifestDocument struct {
+	envelope
 	Run struct {
 		Namespace string `json:"namespace"`
 		Name      string `json:"name"`
@@ -111,7 +112,7 @@ func readManifest(id string, data []byte) (*manifestDocument, error) {
 		return nil, fmt.Errorf("has %d bytes with SHA-256 %s..., the name says %s: it is cut or was changed", len(data), got, hash)
 	}
 	doc := &manifestDocument{}
-	if err := decode(data, kindManifest, doc); err != nil {
+	if err := decode(data, kindManifest, &doc.envelope, doc); err != nil {
 		return nil, err
 	}
 	switch {

@@ -25,27 +25,29 @@ func ParseID(id string) (attempt int32, step int64, nonce, hash string, err erro
 	refuse := func(why string) (int32, int64, string, string, error) {
 		return 0, 0, "", "", fmt.Errorf("%q is not a checkpoint id: %s", clip(id, 128), why)
 	}
-	parts := strings.Split(id, "-")
-	if len(parts) != 4 {
+	inAttempt, rest, _ := strings.Cut(id, "-")
+	inStep, rest, _ := strings.Cut(rest, "-")
+	nonce, hash, ok := strings.Cut(rest, "-")
+	if !ok || strings.Contains(hash, "-") {
 		return refuse("it must be <attempt>-<step>-<nonce>-<hash>")
 	}
 	switch {
-	case !digits(parts[0], attemptDigits, "0123456789"):
+	case !digits(inAttempt, attemptDigits, "0123456789"):
 		return refuse("the attempt must have 6 decimal digits")
-	case !digits(parts[1], stepDigits, "0123456789"):
+	case !digits(inStep, stepDigits, "0123456789"):
 		return refuse("the step must have 12 decimal digits")
-	case !digits(parts[2], nonceDigits, "0123456789abcdef"):
+	case !digits(nonce, nonceDigits, "0123456789abcdef"):
 		return refuse("the nonce must have 12 lower-case hex digits")
-	case !digits(parts[3], hashDigits, "0123456789abcdef"):
+	case !digits(hash, hashDigits, "0123456789abcdef"):
 		return refuse("the hash must have 16 lower-case hex digits")
 	}
 	// Neither can fail: both are short runs of digits.
-	a, _ := strconv.ParseInt(parts[0], 10, 32)
-	step, _ = strconv.ParseInt(parts[1], 10, 64)
+	a, _ := strconv.ParseInt(inAttempt, 10, 32)
+	step, _ = strconv.ParseInt(inStep, 10, 64)
 	if a < 1 || a > MaxAttempt {
 		return refuse("attempts count from 1 to " + strconv.Itoa(MaxAttempt))
 	}
-	return int32(a), step, parts[2], parts[3], nil
+	return int32(a), step, nonce, hash, nil
 }
 
 // Prefix is where the objects of the checkpoint are, relative to the run.
@@ -58,7 +60,12 @@ func Prefix(attempt int32, step int64, nonce string) string {
 func (m *Manifest) named() bool { return m.Attempt > 0 }
 
 func digits(s string, n int, alphabet string) bool {
-	return len(s) == n && strings.Trim(s, alphabet) == ""
+	for i := range len(s) {
+		if strings.IndexByte(alphabet, s[i]) < 0 {
+			return false
+		}
+	}
+	return len(s) == n
 }
 
 // clip cuts s to at most n bytes without splitting a character.

@@ -19,10 +19,14 @@ const MaxIndexBytes = 64 << 20
 
 // ParseStart reads the start record of the attempt.
 func ParseStart(attempt int32, data []byte) (*Start, error) {
-	s := &Start{}
-	if err := decode(data, kindStart, s); err != nil {
+	var document struct {
+		envelope
+		Start
+	}
+	if err := decode(data, kindStart, &document.envelope, &document); err != nil {
 		return nil, err
 	}
+	s := &document.Start
 	if err := ofAttempt(attempt, s.Attempt); err != nil {
 		return nil, err
 	}
@@ -41,10 +45,14 @@ func ParseStart(attempt int32, data []byte) (*Start, error) {
 
 // ParseProgress reads the progress record of the attempt.
 func ParseProgress(attempt int32, data []byte) (*Progress, error) {
-	p := &Progress{}
-	if err := decode(data, kindProgress, p); err != nil {
+	var document struct {
+		envelope
+		Progress
+	}
+	if err := decode(data, kindProgress, &document.envelope, &document); err != nil {
 		return nil, err
 	}
+	p := &document.Progress
 	if err := ofAttempt(attempt, p.Attempt); err != nil {
 		return nil, err
 	}
@@ -59,10 +67,14 @@ const maxResultMessage = 1024
 
 // ParseResult reads the result record of the attempt.
 func ParseResult(attempt int32, data []byte) (*Result, error) {
-	r := &Result{}
-	if err := decode(data, kindResult, r); err != nil {
+	var document struct {
+		envelope
+		Result
+	}
+	if err := decode(data, kindResult, &document.envelope, &document); err != nil {
 		return nil, err
 	}
+	r := &document.Result
 	if err := ofAttempt(attempt, r.Attempt); err != nil {
 		return nil, err
 	}
@@ -85,10 +97,14 @@ func ParseResult(attempt int32, data []byte) (*Result, error) {
 
 // ParseQuarantine reads the quarantine record of the checkpoint.
 func ParseQuarantine(id string, data []byte) (*Quarantine, error) {
-	q := &Quarantine{}
-	if err := decode(data, kindQuarantine, q); err != nil {
+	var document struct {
+		envelope
+		Quarantine
+	}
+	if err := decode(data, kindQuarantine, &document.envelope, &document); err != nil {
 		return nil, err
 	}
+	q := &document.Quarantine
 	if q.Checkpoint != id {
 		return nil, fmt.Errorf("is about checkpoint %q, the name says %s", clip(q.Checkpoint, 128), id)
 	}
@@ -115,10 +131,14 @@ func ParseIndex(data []byte) (*Index, error) {
 	if len(data) > MaxIndexBytes {
 		return nil, fmt.Errorf("has %d bytes, at most %d are allowed", len(data), MaxIndexBytes)
 	}
-	x := &Index{}
-	if err := decode(data, kindIndex, x); err != nil {
+	var document struct {
+		envelope
+		Index
+	}
+	if err := decode(data, kindIndex, &document.envelope, &document); err != nil {
 		return nil, err
 	}
+	x := &document.Index
 	if len(x.Ranks) == 0 {
 		return nil, errors.New("names no rank")
 	}

@@ -113,4 +113,7 @@ func (o *Object) JSON() json.RawMessage {
 func ControllerOf(o *Object) *metav1.OwnerReference { return metav1.GetControllerOfNoCopy(o) }
 
 // Terminating tells whether an object is being deleted.
-func Terminating(o *Object) bool { return o.GetDeletionTimestamp() != nil }
+func Terminating(o *Object) bool {
+	metadata, _ := o.Object["metadata"].(map[string]any)
+	return metadata["deletionTimestamp"] != nil
+}
