@@ -109,7 +109,7 @@ func (s *situation) condition(kind string, value bool, reason, message string) {
 	}
 	now := metav1.Condition{
 		Type: kind, Status: status, Reason: reason, Message: clip(message, 1024),
-		ObservedGeneration: s.Parent.Generation, LastTransitionTime: *timePtr(s.Now),
+		ObservedGeneration: s.Parent.Generation, LastTransitionTime: wholeSeconds(s.Now),
 	}
 	for i := range s.next.Conditions {
 		if old := &s.next.Conditions[i]; old.Type == kind {

@@ -46,14 +46,16 @@ func readControl(c *ConfigMap) *controlDocument {
 	if c == nil {
 		return nil
 	}
-	var d controlDocument
-	if json.Unmarshal([]byte(c.Data[controlKey]), &d) != nil || d.Kind != "Control" {
-		return nil
-	}
-	if y := d.Yield; y != nil && (!isReason(string(y.Cause)) || len(y.History) > maxHistory) {
-		return nil
-	}
-	return &d
+	return c.document.or(func() *controlDocument {
+		var d controlDocument
+		if json.Unmarshal([]byte(c.Data[controlKey]), &d) != nil || d.Kind != "Control" {
+			return nil
+		}
+		if y := d.Yield; y != nil && (!isReason(string(y.Cause)) || len(y.History) > maxHistory) {
+			return nil
+		}
+		return &d
+	})
 }
 
 // isReason reports whether a condition may have the text as its reason.

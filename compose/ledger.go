@@ -12,8 +12,11 @@ import (
 // maxID is the longest checkpoint id that status has room for, in bytes.
 const maxID = 128
 
+// wholeSeconds is a time as the API has it.
+func wholeSeconds(t time.Time) metav1.Time { return metav1.NewTime(t.UTC().Truncate(time.Second)) }
+
 func timePtr(t time.Time) *metav1.Time {
-	m := metav1.NewTime(t.UTC().Truncate(time.Second))
+	m := wholeSeconds(t)
 	return &m
 }
 

@@ -63,3 +63,30 @@ func condition(list []Condition, kind string) Condition {
 
 // isTrue reports whether the condition of the type is True.
 func isTrue(list []Condition, kind string) bool { return condition(list, kind).Status == "True" }
+
+// document is what a document of ours in an observed object says. It is read once,
+// when whoever decoded the object calls its ReadDocuments; else by each decision.
+type document[T any] struct {
+	known bool
+	says  *T
+}
+
+func (d *document[T]) or(read func() *T) *T {
+	if d.known {
+		return d.says
+	}
+	return read()
+}
+
+// ReadDocuments reads the claim, for all decisions that are made upon the object.
+func (w *Workload) ReadDocuments() { w.claimed = document[claim]{true, w.claim()} }
+
+// ReadDocuments reads the reservation, for all decisions that are made upon the object.
+func (j *JobSet) ReadDocuments() {
+	r := j.builtFor()
+	j.reserved = document[reservation]{true, &r}
+}
+
+// ReadDocuments reads the control document, for all decisions that are made upon the
+// object.
+func (c *ConfigMap) ReadDocuments() { c.document = document[controlDocument]{true, readControl(c)} }

@@ -46,6 +46,8 @@ type Observation struct {
 // Workload is an observed Kueue Workload.
 type Workload struct {
 	Object
+	claimed document[claim]
+
 	Spec struct {
 		PodSets []struct {
 			Name     string `json:"name"`
@@ -96,6 +98,8 @@ type PodSetUpdate struct {
 // JobSet is an observed JobSet.
 type JobSet struct {
 	Object
+	reserved document[reservation]
+
 	Spec struct {
 		Suspend        *bool `json:"suspend"`
 		ReplicatedJobs []struct {
@@ -122,6 +126,8 @@ type ReplicatedJobStatus struct {
 // ConfigMap is the observed control document.
 type ConfigMap struct {
 	Object
+	document document[controlDocument]
+
 	Data map[string]string `json:"data"`
 }
 

@@ -2,7 +2,6 @@ package compose
 
 import (
 	"encoding/json"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
@@ -141,7 +140,7 @@ type workloadConditions struct {
 }
 
 func newConditions(s *situation, w *Workload) *workloadConditions {
-	c := &workloadConditions{observed: w.Status.Conditions, at: metav1.NewTime(s.Now.UTC().Truncate(time.Second)), generation: w.Meta.Generation}
+	c := &workloadConditions{observed: w.Status.Conditions, at: wholeSeconds(s.Now), generation: w.Meta.Generation}
 	for i := range w.Status.Conditions {
 		c.list = append(c.list, w.Status.Conditions[i].Raw)
 	}

@@ -56,15 +56,16 @@ func (w *Workload) reservation() reservation {
 	return reservation{WorkloadUID: w.Meta.UID, ReservedAt: w.condition(kueue.WorkloadQuotaReserved).LastTransitionTime}
 }
 
-// claim returns the claim that stands in the Workload, or nil. One that cannot
-// be read counts as none: the attempt then loses its admission, which is safe.
+// claim returns the claim that stands in the Workload, or nil.
 func (w *Workload) claim() *claim {
-	text := w.Meta.Annotations[v1beta1.AnnotationClaim]
-	if text == "" {
-		return nil
-	}
+	return w.claimed.or(func() *claim { return readClaim(w.Meta.Annotations[v1beta1.AnnotationClaim]) })
+}
+
+// readClaim returns nil also for a claim that cannot be read: the attempt then
+// loses its admission, which is safe.
+func readClaim(text string) *claim {
 	var c claim
-	if json.Unmarshal([]byte(text), &c) != nil || c.Attempt < 1 || c.Attempt > maxAttempt {
+	if text == "" || json.Unmarshal([]byte(text), &c) != nil || c.Attempt < 1 || c.Attempt > maxAttempt {
 		return nil
 	}
 	return &c
@@ -72,10 +73,12 @@ func (w *Workload) claim() *claim {
 
 // builtFor returns the reservation that a JobSet was built for.
 func (j *JobSet) builtFor() reservation {
-	var r reservation
-	// An annotation that cannot be read is of no reservation.
-	_ = json.Unmarshal([]byte(j.Meta.Annotations[v1beta1.AnnotationReservation]), &r)
-	return r
+	return *j.reserved.or(func() *reservation {
+		var r reservation
+		// An annotation that cannot be read is of no reservation.
+		_ = json.Unmarshal([]byte(j.Meta.Annotations[v1beta1.AnnotationReservation]), &r)
+		return &r
+	})
 }
 
 func encode(v any) string {

@@ -71,5 +71,5 @@ func (s *situation) notePodsEnding() {
 	if !s.live() || s.yield != nil || s.next.PodsEnding != nil || !s.attempt.endedUnasked() {
 		return
 	}
-	s.next.PodsEnding = &v1beta1.PodsEnding{Attempt: s.attempt.number, Since: *timePtr(s.Now)}
+	s.next.PodsEnding = &v1beta1.PodsEnding{Attempt: s.attempt.number, Since: wholeSeconds(s.Now)}
 }

@@ -44,6 +44,9 @@ func (k Kind[T]) Decode(raw json.RawMessage, into *T) error {
 		return err
 	}
 	k.common(into).Raw = raw
+	if with, ok := any(into).(interface{ ReadDocuments() }); ok {
+		with.ReadDocuments()
+	}
 	return nil
 }
 

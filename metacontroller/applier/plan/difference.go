@@ -154,8 +154,11 @@ func sameNumber(i int64, f float64) bool {
 }
 
 // withoutNulls drops the null members of objects, which in a merge patch would
-// mean removal.
+// mean removal. A value that has none is returned as it is.
 func withoutNulls(value any) any {
+	if !hasNulls(value) {
+		return value
+	}
 	switch v := value.(type) {
 	case map[string]any:
 		kept := make(map[string]any, len(v))
@@ -176,6 +179,21 @@ func withoutNulls(value any) any {
 	}
 }
 
+// hasNulls tells whether an object has a null member, however deep.
+func hasNulls(value any) bool {
+	switch v := value.(type) {
+	case map[string]any:
+		for _, member := range v {
+			if member == nil || hasNulls(member) {
+				return true
+			}
+		}
+	case []any:
+		return slices.ContainsFunc(v, hasNulls)
+	}
+	return false
+}
+
 // compareChild compares a child with what the hook returned, in the parts that a
 // hook decides: all but status, and of the metadata labels and annotations.
 func compareChild(o *Object, desired map[string]any, complete bool) difference {
@@ -184,7 +202,11 @@ func compareChild(o *Object, desired map[string]any, complete bool) difference {
 
 func compareStatus(parent *Object, status map[string]any) difference {
 	was, _ := parent.Object["status"].(map[string]any)
-	return compare(map[string]any{"status": orEmpty(was)}, map[string]any{"status": status}, true)
+	d := inside(was, status, true)
+	if d.empty() {
+		return d
+	}
+	return difference{map[string]any{"status": d.patch}, map[string]any{"status": d.was}}
 }
 
 func compareChildStatus(o *Object, d *Desired) difference {
