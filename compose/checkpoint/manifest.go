@@ -145,7 +145,7 @@ func readManifest(id string, data []byte) (*manifestDocument, error) {
 			return nil, fmt.Errorf("names index object %s twice", clip(index.Key, 128))
 		case index.Bytes < 0:
 			return nil, fmt.Errorf("says that index object %s has %d bytes", clip(index.Key, 128), index.Bytes)
-		case !digits(index.SHA256, sha256.Size*2, "0123456789abcdef"):
+		case !digits(index.SHA256, sha256.Size*2, 'f'):
 			return nil, fmt.Errorf("has no SHA-256 for index object %s", clip(index.Key, 128))
 		}
 		seen[index.Key] = true

@@ -32,13 +32,13 @@ func ParseID(id string) (attempt int32, step int64, nonce, hash string, err erro
 		return refuse("it must be <attempt>-<step>-<nonce>-<hash>")
 	}
 	switch {
-	case !digits(inAttempt, attemptDigits, "0123456789"):
+	case !digits(inAttempt, attemptDigits, '9'):
 		return refuse("the attempt must have 6 decimal digits")
-	case !digits(inStep, stepDigits, "0123456789"):
+	case !digits(inStep, stepDigits, '9'):
 		return refuse("the step must have 12 decimal digits")
-	case !digits(nonce, nonceDigits, "0123456789abcdef"):
+	case !digits(nonce, nonceDigits, 'f'):
 		return refuse("the nonce must have 12 lower-case hex digits")
-	case !digits(hash, hashDigits, "0123456789abcdef"):
+	case !digits(hash, hashDigits, 'f'):
 		return refuse("the hash must have 16 lower-case hex digits")
 	}
 	// Neither can fail: both are short runs of digits.
@@ -59,9 +59,10 @@ func Prefix(attempt int32, step int64, nonce string) string {
 // attempts count from 1.
 func (m *Manifest) named() bool { return m.Attempt > 0 }
 
-func digits(s string, n int, alphabet string) bool {
+// digits reports whether s is n digits, lower-case, up to the last one: '9' or 'f'.
+func digits(s string, n int, last byte) bool {
 	for i := range len(s) {
-		if strings.IndexByte(alphabet, s[i]) < 0 {
+		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > last) {
 			return false
 		}
 	}

@@ -42,6 +42,9 @@ func (o *Object) JSON() []byte {
 	return o.json
 }
 
+// Encode encodes a JSON value as encoding/json does.
+func Encode(value any) []byte { return appendJSON(nil, value) }
+
 // part is a member of an object with its JSON. Versions of an object share those
 // that did not change.
 type part struct {

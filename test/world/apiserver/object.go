@@ -29,14 +29,24 @@ type Object struct {
 	json    []byte
 	parts   []part
 
-	// mu guards cached: clones of a world share versions.
-	mu     sync.Mutex
-	cached map[any]any
+	// mu guards what follows: clones of a world share versions.
+	mu      sync.Mutex
+	cached  map[any]any
+	derived []derived
+	// before is what was derived of the newest version before of which anything was.
+	before []derived
+}
+
+// derived is what was made of a body.
+type derived struct {
+	key  any
+	body map[string]any
+	made any
 }
 
 // newObject makes a version of an object; old is the one before, nil at first.
 func newObject(body map[string]any, old *Object) *Object {
-	o := &Object{Body: body, parts: partsOf(old)}
+	o := &Object{Body: body, parts: partsOf(old), before: old.derivations()}
 	o.Kind = o.Text("kind")
 	o.Namespace = o.Text("metadata", "namespace")
 	o.Name = o.Text("metadata", "name")
@@ -156,4 +166,41 @@ func (o *Object) Cached(key any, make func() any) any {
 	}
 	o.cached[key] = value
 	return value
+}
+
+// Derived is [Object.Cached] for what can be made of what was made of an older
+// version: make gets that version's body and what was made of it, nil both if there
+// is none.
+func (o *Object) Derived(key any, make func(before map[string]any, was any) any) any {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if d := derivedBy(o.derived, key); d.made != nil {
+		return d.made
+	}
+	was := derivedBy(o.before, key)
+	made := make(was.body, was.made)
+	o.derived = append(o.derived, derived{key, o.Body, made})
+	return made
+}
+
+func derivedBy(list []derived, key any) derived {
+	for _, d := range list {
+		if d.key == key {
+			return d
+		}
+	}
+	return derived{}
+}
+
+// derivations are what the next version can be derived from.
+func (o *Object) derivations() []derived {
+	if o == nil {
+		return nil
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.derived) > 0 {
+		return o.derived
+	}
+	return o.before
 }

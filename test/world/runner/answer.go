@@ -26,7 +26,7 @@ func answerOf(f *flight, d *compose.Decision, resync time.Duration) (*plan.Answe
 			return nil, err
 		}
 	}
-	parent, err := decodedParent(f.parent, nil)
+	parent, err := decodedParent(f.parent)
 	if err != nil {
 		return nil, err
 	}

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"reflect"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"rtj.dev/rtj/api/v1beta1"
 	"rtj.dev/rtj/hooks"
 	"rtj.dev/rtj/metacontroller/applier/plan"
@@ -20,12 +18,20 @@ type result[T any] struct {
 
 type decodedKey struct{}
 
-// decoded is an object as decisions read it. It is decoded once for each version.
-func decoded[T any](kind hooks.Kind[T], o *apiserver.Object) (*T, error) {
-	raw := o.JSON()
-	made := o.Cached(decodedKey{}, func() any {
+// decoded is an object as decisions read it. It is decoded once for each version, and
+// takes over from an older one what has not changed. Its raw form is left out: what
+// stays as it was observed is told by identity.
+func decoded[T any](o *apiserver.Object) (*T, error) {
+	made := o.Derived(decodedKey{}, func(before map[string]any, was any) any {
 		value := new(T)
-		err := kind.Decode(raw, value)
+		var from reflect.Value
+		if old, ok := was.(result[T]); ok && old.err == nil {
+			from = reflect.ValueOf(old.value).Elem()
+		}
+		err := refill(reflect.ValueOf(value).Elem(), o.Body, from, before)
+		if with, ok := any(value).(interface{ ReadDocuments() }); ok {
+			with.ReadDocuments()
+		}
 		return result[T]{value, err}
 	}).(result[T])
 	if made.err != nil {
@@ -34,73 +40,30 @@ func decoded[T any](kind hooks.Kind[T], o *apiserver.Object) (*T, error) {
 	return made.value, nil
 }
 
-// add appends the decoded object to a list.
-func add[T any](list *[]T, kind hooks.Kind[T], o *apiserver.Object) error {
-	value, err := decoded(kind, o)
+// all are several objects as decisions read them.
+func all[T any](objects []*apiserver.Object) (list []T, err error) {
+	for _, o := range objects {
+		value, err := decoded[T](o)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, *value)
+	}
+	return list, nil
+}
+
+// add appends an object as decisions read it to a list.
+func add[T any](list *[]T, o *apiserver.Object) error {
+	value, err := decoded[T](o)
 	if err == nil {
 		*list = append(*list, *value)
 	}
 	return err
 }
 
-// all decodes related objects; there may be none. Nothing is returned of these, so
-// that their raw form is not needed.
-func all[T any](objects []*apiserver.Object) (list []T, err error) {
-	for _, o := range objects {
-		made := o.Cached(decodedKey{}, func() any {
-			value := new(T)
-			return result[T]{value, fill(reflect.ValueOf(value).Elem(), o.Body)}
-		}).(result[T])
-		if made.err != nil {
-			return nil, fmt.Errorf("%s: %w", o, made.err)
-		}
-		list = append(list, *made.value)
-	}
-	return list, nil
-}
-
-// decodedParent is a parent as decisions read it. Of an older version, nil if there is
-// none, it takes over what has not changed.
-func decodedParent(o, older *apiserver.Object) (*v1beta1.ResumableTrainingJob, error) {
-	var was *v1beta1.ResumableTrainingJob
-	if older != nil && older != o {
-		was, _ = decodedParent(older, nil)
-	}
-	made := o.Cached(decodedKey{}, func() any {
-		if was != nil && was.UID == types.UID(o.UID) {
-			if value, err := changedParent(o, older, was); err == nil {
-				return result[v1beta1.ResumableTrainingJob]{value, nil}
-			}
-		}
-		value, err := hooks.DecodeParent(o.JSON())
-		return result[v1beta1.ResumableTrainingJob]{value, err}
-	}).(result[v1beta1.ResumableTrainingJob])
-	return made.value, made.err
-}
-
-// changedParent is a parent that was decoded before, as it is now.
-func changedParent(o, older *apiserver.Object, was *v1beta1.ResumableTrainingJob) (*v1beta1.ResumableTrainingJob, error) {
-	is := &v1beta1.ResumableTrainingJob{TypeMeta: was.TypeMeta, Spec: was.Spec}
-	if err := fill(reflect.ValueOf(&is.ObjectMeta).Elem(), o.Body["metadata"]); err != nil {
-		return nil, err
-	}
-	if !apiserver.Identical(o.Body["spec"], older.Body["spec"]) {
-		is.Spec = v1beta1.ResumableTrainingJobSpec{}
-		if err := fill(reflect.ValueOf(&is.Spec).Elem(), o.Body["spec"]); err != nil {
-			return nil, err
-		}
-	}
-	before, _ := older.Body["status"].(map[string]any)
-	now, _ := o.Body["status"].(map[string]any)
-	from, to := reflect.ValueOf(&was.Status).Elem(), reflect.ValueOf(&is.Status).Elem()
-	for _, m := range membersOf(to.Type()) {
-		if apiserver.Identical(now[m.name], before[m.name]) {
-			to.FieldByIndex(m.index).Set(from.FieldByIndex(m.index))
-		} else if err := fill(to.FieldByIndex(m.index), now[m.name]); err != nil {
-			return nil, err
-		}
-	}
-	return is, nil
+// decodedParent is a parent as decisions read it.
+func decodedParent(o *apiserver.Object) (*v1beta1.ResumableTrainingJob, error) {
+	return decoded[v1beta1.ResumableTrainingJob](o)
 }
 
 // rulesOf are the rules of the customize hook.

@@ -7,11 +7,20 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"rtj.dev/rtj/compose"
+	"rtj.dev/rtj/test/world/apiserver"
 )
 
-// fill sets a Go value to a decoded JSON value: the way back of [valueOf]. v is the
-// zero value of its type. Members that the type does not have are passed over.
-func fill(v reflect.Value, value any) error {
+// refill sets a Go value to a decoded JSON value: the way back of [valueOf]. v is the
+// zero value of its type. Members that the type does not have are passed over. was is
+// what an older value, before, was decoded to: what has not changed since is shared
+// with it. Without one, was is the zero reflect.Value.
+func refill(v reflect.Value, value any, was reflect.Value, before any) error {
+	if was.IsValid() && apiserver.Identical(value, before) {
+		v.Set(was)
+		return nil
+	}
 	if value == nil {
 		return nil
 	}
@@ -21,6 +30,8 @@ func fill(v reflect.Value, value any) error {
 		at, err := time.Parse(time.RFC3339, text)
 		v.Addr().Interface().(*metav1.Time).Time = at.Local()
 		return err
+	case t == conditionType:
+		v.Addr().Interface().(*compose.Condition).Raw = apiserver.Encode(value)
 	case encodesItself(t):
 		text, err := json.Marshal(value)
 		if err != nil {
@@ -46,36 +57,52 @@ func fill(v reflect.Value, value any) error {
 		}
 	case []any:
 		if v.Kind() == reflect.Slice {
-			return fillList(v, is)
+			return refillList(v, is, was, before)
 		}
 	case map[string]any:
 		switch v.Kind() {
 		case reflect.Struct:
-			return fillStruct(v, is)
+			return refillStruct(v, is, was, before)
 		case reflect.Map:
 			return fillMap(v, is)
 		}
 	}
 	if v.Kind() == reflect.Pointer {
 		v.Set(reflect.New(v.Type().Elem()))
-		return fill(v.Elem(), value)
+		if was.IsValid() {
+			was = was.Elem()
+		}
+		return refill(v.Elem(), value, was, before)
 	}
 	return fmt.Errorf("a %T for a %s", value, v.Type())
 }
 
-func fillStruct(v reflect.Value, object map[string]any) error {
+var conditionType = reflect.TypeFor[compose.Condition]()
+
+func refillStruct(v reflect.Value, object map[string]any, was reflect.Value, before any) error {
+	old, _ := before.(map[string]any)
 	for _, m := range membersOf(v.Type()) {
-		if err := fill(v.FieldByIndex(m.index), object[m.name]); err != nil {
+		var field reflect.Value
+		if was.IsValid() {
+			field = was.FieldByIndex(m.index)
+		}
+		if err := refill(v.FieldByIndex(m.index), object[m.name], field, old[m.name]); err != nil {
 			return fmt.Errorf("%s: %w", m.name, err)
 		}
 	}
 	return nil
 }
 
-func fillList(v reflect.Value, list []any) error {
+func refillList(v reflect.Value, list []any, was reflect.Value, before any) error {
+	old, _ := before.([]any)
 	v.Set(reflect.MakeSlice(v.Type(), len(list), len(list)))
 	for i, item := range list {
-		if err := fill(v.Index(i), item); err != nil {
+		var element reflect.Value
+		var itemBefore any
+		if i < len(old) && was.IsValid() {
+			element, itemBefore = was.Index(i), old[i]
+		}
+		if err := refill(v.Index(i), item, element, itemBefore); err != nil {
 			return fmt.Errorf("[%d]: %w", i, err)
 		}
 	}
@@ -86,7 +113,7 @@ func fillMap(v reflect.Value, object map[string]any) error {
 	v.Set(reflect.MakeMapWithSize(v.Type(), len(object)))
 	for key, item := range object {
 		value := reflect.New(v.Type().Elem()).Elem()
-		if err := fill(value, item); err != nil {
+		if err := refill(value, item, reflect.Value{}, nil); err != nil {
 			return fmt.Errorf("%s: %w", key, err)
 		}
 		v.SetMapIndex(reflect.ValueOf(key).Convert(v.Type().Key()), value)

@@ -69,7 +69,7 @@ func (r *Runner) Fingerprint(h Hash) {
 // prefixes are where the runs of the jobs are that are seen.
 func (r *Runner) prefixes() (list []string) {
 	for _, o := range r.views[parents].objects {
-		if parent, err := decodedParent(o, nil); err == nil {
+		if parent, err := decodedParent(o); err == nil {
 			run := edge.PlaceOf(parent).Run(nil)
 			list = append(list, store.RunPrefix(run.Location.URI, run.Namespace, run.Name, run.RunID))
 		}

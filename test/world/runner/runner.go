@@ -85,8 +85,6 @@ type job struct {
 	rules    []*plan.Rule
 	rulesFor int64
 	relations
-	// decoded is the version of the parent that was decoded last.
-	decoded *apiserver.Object
 	// flight is the sync that goes on; nil: none.
 	flight *flight
 }

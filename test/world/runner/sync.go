@@ -283,11 +283,10 @@ func (r *Runner) answered(j *job, m *edgeMemory) {
 // observe gathers what the job is decided upon.
 func (r *Runner) observe(j *job) (*compose.Observation, error) {
 	f := j.flight
-	parent, err := decodedParent(f.parent, j.decoded)
+	parent, err := decodedParent(f.parent)
 	if err != nil {
 		return nil, err
 	}
-	j.decoded = f.parent
 	if generation := f.parent.Generation; j.rulesFor != generation {
 		if j.rules, err = rulesOf(parent); err != nil {
 			return nil, err
@@ -301,12 +300,12 @@ func (r *Runner) observe(j *job) (*compose.Observation, error) {
 		}
 		switch kindOf(c) {
 		case workloads:
-			err = add(&o.Workloads, hooks.Workloads, c)
+			err = add(&o.Workloads, c)
 		case jobSets:
-			err = add(&o.JobSets, hooks.JobSets, c)
+			err = add(&o.JobSets, c)
 		case configMaps:
 			var control *compose.ConfigMap
-			if control, err = decoded(hooks.ConfigMaps, c); err == nil && hooks.IsControl(parent, control) {
+			if control, err = decoded[compose.ConfigMap](c); err == nil && hooks.IsControl(parent, control) {
 				o.Control = control
 			}
 		}

@@ -57,6 +57,8 @@ type Commit struct {
 // whatever the store would have answered.
 type Selected struct {
 	ID string
+	// Step is that of the ID.
+	Step int64
 	// Problem says why it cannot be restored: incomplete, no manifest, damaged; empty if
 	// it can.
 	Problem string
@@ -73,7 +75,7 @@ func (a Attempt) Base() int64 {
 	if !a.Restored {
 		return 0
 	}
-	return stepOf(a.Selected.ID)
+	return a.Selected.Step
 }
 
 // Durable is the step that the next attempt can go on from, as the workers know it.
@@ -115,7 +117,7 @@ func (t *Trainer) judgeSelected(g *gang) {
 	if id == "" {
 		return
 	}
-	g.Selected = Selected{ID: id, Problem: "no manifest has this id"}
+	g.Selected = Selected{ID: id, Step: stepOf(id), Problem: "no manifest has this id"}
 	snapshot := t.env.Store.Truth(g.env.run(), catalog.Ask{Include: []string{id}, Recheck: []string{id}})
 	_, g.Selected.Quarantined = snapshot.Quarantined[id]
 	for i := range snapshot.Manifests {

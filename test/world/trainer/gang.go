@@ -148,12 +148,7 @@ func (g *gang) train(since time.Time, step int64) {
 }
 
 // base is the step from which the ranks go on once they train.
-func (g *gang) base() int64 {
-	if g.Selected.ID == "" {
-		return 0
-	}
-	return stepOf(g.Selected.ID)
-}
+func (g *gang) base() int64 { return g.Selected.Step }
 
 // committed is the step up to which nothing need be saved.
 func (g *gang) committed() int64 {
