@@ -10,7 +10,7 @@
 //	go run ./test/mutation -list              what would be run
 //	go run ./test/mutation -unreached         what no test runs, in a minute
 //	go run ./test/mutation -json report.json  the report for machines
-//	go run ./test/mutation -again report.json only those that survived then
+//	go run ./test/mutation -again report.json only those that survived then or are new
 //
 // All mutants are compiled into one test binary of each suite, from copies of
 // the sources that only the compiler sees; the environment says which one is
@@ -56,7 +56,7 @@ func main() {
 	flag.BoolVar(&o.list, "list", false, "list the mutants and run nothing")
 	flag.BoolVar(&o.unreached, "unreached", false, "list the mutants whose code no test runs, and run none")
 	flag.StringVar(&o.json, "json", "", "write the report as JSON to this file; - for standard output")
-	flag.StringVar(&o.again, "again", "", "run only the mutants that survived in this JSON report")
+	flag.StringVar(&o.again, "again", "", "run only the mutants that survived in this JSON report or are not in it, and count the others as they were")
 	flag.IntVar(&o.parallel, "parallel", 2, "how many tests run side by side")
 	flag.StringVar(&o.suites, "suites", "", "only these, separated by commas: "+strings.Join(suiteNames(), ", "))
 	flag.Parse()
@@ -78,7 +78,13 @@ func run(ctx context.Context, o *options) (code int, err error) {
 		return 2, err
 	}
 	all := find(packages)
-	chosen, err := choose(all, o)
+	var before map[key]*result
+	if o.again != "" {
+		if before, err = readReport(o.again); err != nil {
+			return 2, err
+		}
+	}
+	chosen, err := choose(all, o, before)
 	if err != nil {
 		return 2, err
 	}
@@ -112,11 +118,12 @@ func run(ctx context.Context, o *options) (code int, err error) {
 	if err != nil {
 		return 2, err
 	}
+	results = carried(all, chosen, results, before)
 	judged, err := readJudged("docs/mutation.md")
 	if err != nil {
 		return 2, err
 	}
-	r := newReport(results, judged, len(chosen) == len(all))
+	r := newReport(results, judged, len(results) == len(all))
 	if o.json != "" {
 		if err := r.writeJSON(o.json); err != nil {
 			return 2, err
@@ -130,17 +137,11 @@ func run(ctx context.Context, o *options) (code int, err error) {
 }
 
 // choose are the mutants that are to be run.
-func choose(all []*change, o *options) ([]*change, error) {
-	var survived map[key]bool
-	if o.again != "" {
-		var err error
-		if survived, err = readSurvivors(o.again); err != nil {
-			return nil, err
-		}
-	}
+func choose(all []*change, o *options, before map[key]*result) ([]*change, error) {
 	var chosen []*change
 	for _, c := range all {
-		if !chosenFile(c.File, o.file) || o.mutant >= 0 && c.ID != o.mutant || survived != nil && !survived[c.key()] {
+		old := before[c.key()]
+		if !chosenFile(c.File, o.file) || o.mutant >= 0 && c.ID != o.mutant || old != nil && old.killed() {
 			continue
 		}
 		chosen = append(chosen, c)

@@ -100,8 +100,9 @@ func (r *report) writeJSON(file string) error {
 	return os.WriteFile(file, text, 0o644)
 }
 
-// readSurvivors are the mutants that survived in a report.
-func readSurvivors(file string) (map[key]bool, error) {
+// readReport reads the results of an earlier run by mutant; of several that are named
+// alike one that survived.
+func readReport(file string) (map[key]*result, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
@@ -110,13 +111,32 @@ func readSurvivors(file string) (map[key]bool, error) {
 	if err := json.Unmarshal(text, &r); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
-	survived := map[key]bool{}
+	before := map[key]*result{}
 	for _, m := range r.List {
-		if !m.killed() {
-			survived[m.key()] = true
+		if known := before[m.key()]; known == nil || known.killed() {
+			before[m.key()] = m
 		}
 	}
-	return survived, nil
+	return before, nil
+}
+
+// carried are the results of those that are not run again, in the order of all.
+func carried(all, again []*change, ran []*result, before map[key]*result) []*result {
+	results := map[int]*result{}
+	for i, c := range again {
+		results[c.ID] = ran[i]
+	}
+	var list []*result
+	for _, c := range all {
+		r := results[c.ID]
+		if old := before[c.key()]; r == nil && old != nil {
+			r = &result{change: c, By: old.By, Test: old.Test, Timeout: old.Timeout, Reached: old.Reached}
+		}
+		if r != nil {
+			list = append(list, r)
+		}
+	}
+	return list
 }
 
 // print prints the table, the survivors that are not judged, and one line of figures.
