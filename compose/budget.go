@@ -45,11 +45,10 @@ func (s *situation) countOutcome() {
 	case v1beta1.OutcomeRestoreFailed:
 		s.backOff(v1beta1.ReasonRestoreBackOff, s.countRestoreFailure())
 	case v1beta1.OutcomeYielded:
-		switch {
-		case s.yield == nil:
-		case s.yield.cause == v1beta1.CauseStartupDeadline:
+		switch s.yield.cause {
+		case v1beta1.CauseStartupDeadline:
 			s.holdForStartup()
-		case s.yield.cause == v1beta1.CauseDisruption:
+		case v1beta1.CauseDisruption:
 			s.countDisruption(progress)
 		}
 	}
@@ -72,9 +71,6 @@ func (s *situation) holdForStartup() {
 // newestCommit is the complete checkpoint of the attempt with the highest step,
 // or nil; of two of the same step, that of the higher id.
 func (s *situation) newestCommit(n int32) (best *checkpoint.Manifest) {
-	if s.Catalog == nil {
-		return nil
-	}
 	for i := range s.Catalog.Manifests {
 		m := &s.Catalog.Manifests[i]
 		if m.Attempt != n || m.Defect != nil || m.Incomplete != "" {
@@ -167,9 +163,10 @@ func (s *situation) givenUpRestores() map[string]string {
 }
 
 // restoreFailing: after three failures of one checkpoint the one before is tried
-// once; when that fails too the job is Failed, and nothing is condemned.
+// once; when that fails too the job is Failed, and nothing is condemned. One that
+// was quarantined since does not count, so the store has to be read.
 func (s *situation) restoreFailing() bool {
-	if s.attempt == nil || !s.judged() || s.next.LastEnd.Outcome != v1beta1.OutcomeRestoreFailed {
+	if s.attempt == nil || !s.judged() || s.next.LastEnd.Outcome != v1beta1.OutcomeRestoreFailed || !s.Catalog.Readable() {
 		return false
 	}
 	if s.otherGivenUp() != "" {
@@ -179,7 +176,7 @@ func (s *situation) restoreFailing() bool {
 	tries := slices.ContainsFunc(s.next.RestoreFailures, func(f v1beta1.RestoreFailure) bool {
 		return f.Checkpoint == current && f.Count >= restoreTries
 	})
-	return tries && s.Catalog.Readable() && !s.quarantined(current) && s.choose().Selected == nil
+	return tries && !s.quarantined(current) && s.choose().Selected == nil
 }
 
 // otherGivenUp is a checkpoint that was tried in vain before the one that the
@@ -195,9 +192,6 @@ func (s *situation) otherGivenUp() string {
 }
 
 func (s *situation) quarantined(id string) bool {
-	if s.Catalog == nil {
-		return false
-	}
 	_, ok := s.Catalog.Quarantined[id]
 	return ok
 }
