@@ -72,6 +72,10 @@ func decode(data []byte, kind string, head *envelope, out any) error {
 func jsonError(err error) string {
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		field := wrong.Field
+		// A field of an embedded struct is told with the struct's name.
+		if embedded, rest, ok := strings.Cut(field, "."); ok && embedded[0] <= 'Z' {
+			field = rest
+		}
 		if field == "" {
 			field = "the document"
 		}
