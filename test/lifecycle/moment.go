@@ -22,7 +22,6 @@ func Moments(text []byte) ([]*Moment, error) {
 		return nil, err
 	}
 	w := newWorld()
-	defer w.close()
 	var moments []*Moment
 	w.asked = func(request *contract.SyncRequest) {
 		moments = append(moments, &Moment{Now: w.now, Request: request, Catalog: w.reading()})
@@ -39,7 +38,6 @@ func Moments(text []byte) ([]*Moment, error) {
 // benchmarks that begin in the middle of a story.
 func After(commands ...string) (*Moment, error) {
 	w := newWorld()
-	defer w.close()
 	for _, line := range commands {
 		if _, err := w.run(line); err != nil {
 			return nil, fmt.Errorf("%s: %w", line, err)

@@ -61,7 +61,6 @@ func Run(text []byte) ([]byte, error) {
 		return nil, err
 	}
 	w := newWorld()
-	defer w.close()
 	var out bytes.Buffer
 	for i, s := range steps {
 		got, err := w.run(s.command)

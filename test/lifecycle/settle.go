@@ -1,153 +1,130 @@
 package lifecycle
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"math"
 	"strings"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	utiljson "k8s.io/apimachinery/pkg/util/json"
-
 	"rtj.dev/rtj/api/v1beta1"
-	"rtj.dev/rtj/hooks"
-	"rtj.dev/rtj/hooks/contract"
+	"rtj.dev/rtj/compose"
 	"rtj.dev/rtj/hooks/patch"
-	"rtj.dev/rtj/test/scenario"
+	"rtj.dev/rtj/metacontroller/applier/plan"
 	"rtj.dev/rtj/test/world/apiserver"
+	"rtj.dev/rtj/test/world/event"
 )
 
-// maxRounds is how many syncs a change may take to settle.
-const maxRounds = 20
+// byUs is the instance of rtj that decides, and signs what it writes.
+const byUs = "rtj"
 
-// settle syncs until nothing is written any more, and tells what was decided.
+// maxRequests is how many requests a change may take to settle.
+const maxRequests = 100
+
+// settle has rtj sync until it writes nothing any more, and tells what was decided and
+// written.
 func (w *world) settle() (string, error) {
 	if w.job() == nil {
 		return "there is no job\n", nil
 	}
-	var out strings.Builder
-	var last string
-	for range maxRounds {
-		round, wrote, answer, err := w.sync()
-		if err != nil {
-			return "", err
+	w.told.Reset()
+	settled := int64(-1)
+	for range maxRequests {
+		e := w.next()
+		switch now := w.api.Revision(); {
+		case e != nil:
+			if err := w.do(e); err != nil {
+				return "", err
+			}
+		case now == settled:
+			return w.tell()
+		default:
+			settled = now
+			w.runner.Enqueue(namespace, jobName)
 		}
-		if !wrote && round == last {
-			round = ""
+	}
+	return "", fmt.Errorf("still writing after %d requests:\n%s", maxRequests, w.told.String())
+}
+
+// tell returns what was told, and when rtj comes again.
+func (w *world) tell() (string, error) {
+	if w.fault != nil {
+		return "", w.fault
+	}
+	if w.told.Len() == 0 {
+		w.told.WriteString("nothing\n")
+	}
+	if after := w.runner.ResyncAfter(namespace, jobName); after > 0 {
+		fmt.Fprintf(&w.told, "again in %gs\n", math.Round(10*after.Seconds())/10)
+	}
+	return w.told.String(), nil
+}
+
+// next is what rtj does next: what a sync decided is written, and its patches are made,
+// before the next sync begins.
+func (w *world) next() (next *event.Event) {
+	w.runner.Events(func(e event.Event) {
+		if next == nil || isSync(next) && !isSync(&e) {
+			next = &e
 		}
-		out.WriteString(round)
-		if last = round; wrote {
+	})
+	return next
+}
+
+func isSync(e *event.Event) bool { return strings.HasPrefix(e.Name, byUs+": sync ") }
+
+// do has rtj send a request, and tells what was written. An event is named after what
+// it does: "rtj: create JobSet team-a/llama-1", "rtj: patch claim team-a/llama-w1".
+func (w *world) do(e *event.Event) error {
+	what := strings.Fields(strings.TrimPrefix(e.Name, byUs+": "))
+	if len(what) != 3 {
+		e.Do()
+		return nil
+	}
+	verb, kind, name := what[0], what[1], strings.TrimPrefix(what[2], namespace+"/")
+	before := map[string]*apiserver.Object{}
+	for _, k := range written {
+		before[k] = w.api.Get(k, namespace, name)
+	}
+	e.Do()
+	for _, k := range written {
+		was, is := before[k], w.api.Get(k, namespace, name)
+		if was == is {
 			continue
 		}
-		if out.Len() == 0 {
-			out.WriteString("nothing\n")
+		text, err := tellWrite(verb, kind, k, was, is)
+		if err != nil {
+			return err
 		}
-		if answer.Response.ResyncAfterSeconds > 0 {
-			fmt.Fprintf(&out, "again in %gs\n", math.Round(10*answer.Response.ResyncAfterSeconds)/10)
-		}
-		return out.String(), nil
+		w.told.WriteString(text)
+		w.collect()
+		return nil
 	}
-	return "", fmt.Errorf("still writing after %d syncs:\n%s", maxRounds, out.String())
+	if verb == string(plan.Create) {
+		fmt.Fprintf(&w.told, "create %s/%s: refused\n", kind, name)
+	}
+	return nil
 }
 
-// sync runs the hook once and applies what it decided. It tells what was decided
-// and whether anything was written.
-func (w *world) sync() (string, bool, *hooks.Answer, error) {
-	request, err := w.request()
-	if err != nil {
-		return "", false, nil, err
-	}
+// written are the kinds of what rtj writes.
+var written = []string{"Workload", "JobSet", "ConfigMap", "Pod", v1beta1.Kind}
+
+// decided is told of every decision, before anything of it is written.
+func (w *world) decided(_ string, _ *compose.Observation, d *compose.Decision) {
 	if w.asked != nil {
+		request, err := w.request()
+		if err != nil {
+			w.fault = err
+			return
+		}
 		w.asked(request)
 	}
-	answer, err := w.hooks.Answer(context.Background(), request, request.Finalizing)
-	if err != nil {
-		return "", false, nil, err
-	}
-	if _, err := contract.DecodeSyncResponse(answer.Response.AppendJSON(nil)); err != nil {
-		return "", false, nil, fmt.Errorf("a runner refuses the answer: %w", err)
-	}
-	w.hooks.Patch(answer)
-	var out strings.Builder
-	out.WriteString(w.tellRules(answer.Decision.Rules))
-	changes, err := scenario.Changes(request.Children, answer.Decision, answer.Response)
-	if err != nil {
-		return "", false, nil, err
-	}
-	wrote := false
-	for _, item := range changes {
-		text, did, err := w.applyChild(item.(object))
-		if err != nil {
-			return "", false, nil, err
-		}
-		out.WriteString(text)
-		wrote = wrote || did
-	}
-	text, did, err := w.applyStatus(answer)
-	if err != nil {
-		return "", false, nil, err
-	}
-	out.WriteString(text)
-	wrote = wrote || did
-	if answer.Response.Finalized {
-		out.WriteString("finalized\n")
-		err := w.letGo()
-		return out.String(), false, answer, err
-	}
-	for _, p := range w.patches {
-		result, before, after, err := w.carryOut(p)
-		if err != nil {
-			return "", false, nil, err
-		}
-		switch result {
-		case patch.Done:
-			wrote = true
-			fmt.Fprintf(&out, "patch %s: %s\n", p.Name, tellChange(before.Body, after.Body))
-		case patch.PodsLeft:
-			fmt.Fprintf(&out, "patch %s: not made, pods are left\n", p.Name)
-		case patch.Lost:
-			// To a write of this very round, after which the next one decides.
-			if !wrote {
-				return "", false, nil, fmt.Errorf("patch %s does not fit the object that it was made for: %s", p.Name, p.Body)
-			}
-		}
-	}
-	w.patches = nil
-	return out.String(), wrote, answer, nil
+	w.told.WriteString(w.tellRules(d.Rules))
 }
 
-// applyChild does what happens to one child.
-func (w *world) applyChild(change object) (string, bool, error) {
-	switch {
-	case change["create"] != nil:
-		place := change["create"].(string)
-		o, err := w.api.Create(byUs, w.owned(change["object"].(object)))
-		if apierrors.IsForbidden(err) {
-			return "create " + place + ": refused\n", false, nil
-		}
-		if err != nil {
-			return "", false, err
-		}
-		return "create " + place + tellNew(o.Body) + "\n", true, nil
-	case change["update"] != nil:
-		place := change["update"].(string)
-		o := w.find(place)
-		if o == nil {
-			return "", false, fmt.Errorf("%s is updated, and it does not exist", place)
-		}
-		body := change["patch"].(object)
-		text, err := scenario.Line(body)
-		if err != nil {
-			return "", false, err
-		}
-		_, err = w.api.Patch(byUs, o.Kind, o.Namespace, o.Name, body, "")
-		return "update " + place + " " + text + "\n", true, err
-	case change["delete"] != nil:
-		place := change["delete"].(string)
-		return "delete " + place + "\n", true, w.remove(place, byUs)
+// patched is told of every patch that was tried.
+func (w *world) patched(name string, result patch.Result) {
+	if text := "patch " + name + ": not made, pods are left\n"; result == patch.PodsLeft && !strings.HasSuffix(w.told.String(), text) {
+		w.told.WriteString(text)
 	}
-	return "", false, nil
 }
 
 // remove deletes an object in the background. What it owned goes after it; pods stay
@@ -160,34 +137,4 @@ func (w *world) remove(place, by string) error {
 	err := w.api.Delete(by, o.Kind, o.Namespace, o.Name, apiserver.Deletion{UID: o.UID})
 	w.collect()
 	return err
-}
-
-// letGo takes the finalizer away, after which the job is gone.
-func (w *world) letGo() error {
-	_, err := w.api.Patch(byUs, v1beta1.Kind, namespace, jobName, object{"metadata": object{"finalizers": nil}}, "")
-	w.collect()
-	return err
-}
-
-// applyStatus stores the status and tells what is new in it.
-func (w *world) applyStatus(answer *hooks.Answer) (string, bool, error) {
-	var after object
-	if err := utiljson.Unmarshal(answer.Response.Status, &after); err != nil {
-		return "", false, err
-	}
-	if after == nil {
-		return "", false, errors.New("the answer has no status")
-	}
-	job := w.job()
-	before, _ := job.At("status").(object)
-	change := scenario.Difference(before, after)
-	if len(change) == 0 {
-		return "", false, nil
-	}
-	text, err := tellStatus(before, after, change)
-	if err != nil {
-		return "", false, err
-	}
-	_, err = w.api.Update(byUs, job, apiserver.Status, func(body map[string]any) { body["status"] = after })
-	return text, true, err
 }

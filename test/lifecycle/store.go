@@ -1,18 +1,12 @@
 package lifecycle
 
 import (
-	"context"
 	"time"
 
 	"rtj.dev/rtj/compose/checkpoint"
 	"rtj.dev/rtj/hooks/catalog"
 	"rtj.dev/rtj/test/world/trainer"
 )
-
-// Read implements hooks.Store.
-func (w *world) Read(_ context.Context, run catalog.Run, ask catalog.Ask) *checkpoint.Snapshot {
-	return w.reader.Read(w.store, run, ask)
-}
 
 // runID is the run of the job.
 func (w *world) runID() string {

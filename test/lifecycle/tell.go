@@ -8,7 +8,9 @@ import (
 
 	"rtj.dev/rtj/api/v1beta1"
 	"rtj.dev/rtj/compose"
+	"rtj.dev/rtj/metacontroller/applier/plan"
 	"rtj.dev/rtj/test/scenario"
+	"rtj.dev/rtj/test/world/apiserver"
 )
 
 // tellRules names the tables whose match changed. Tables that do nothing more
@@ -27,6 +29,36 @@ func (w *world) tellRules(rules []compose.Match) string {
 		return ""
 	}
 	return "rules: " + strings.Join(changed, ", ") + "\n"
+}
+
+// tellWrite says what rtj wrote by a verb. A patch of a decision is called by its name,
+// which stands in place of the kind.
+func tellWrite(verb, called, kind string, was, is *apiserver.Object) (string, error) {
+	switch {
+	case verb == string(plan.Finalizer) && is == nil:
+		return "finalized\n", nil
+	case verb == string(plan.Finalizer):
+		return "finalizer added\n", nil
+	case verb == string(plan.Create):
+		return "create " + place(is) + tellNew(is.Body) + "\n", nil
+	case verb == string(plan.Delete):
+		return "delete " + place(was) + "\n", nil
+	case verb == string(plan.Status):
+		before, _ := was.At("status").(object)
+		after, _ := is.At("status").(object)
+		return tellStatus(before, after, scenario.Difference(before, after))
+	case verb == string(plan.Patch) && called == kind:
+		change := scenario.Difference(was.Body, is.Body)
+		for _, key := range []string{"resourceVersion", "generation"} {
+			delete(metadata(change), key)
+		}
+		if len(metadata(change)) == 0 {
+			delete(change, "metadata")
+		}
+		text, err := scenario.Line(change)
+		return "update " + place(is) + " " + text + "\n", err
+	}
+	return fmt.Sprintf("patch %s: %s\n", called, tellChange(was.Body, is.Body)), nil
 }
 
 // tellNew says what matters of a child that is created.

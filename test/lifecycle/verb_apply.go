@@ -52,8 +52,6 @@ spec:
 const (
 	queueName    = "team-a"
 	clusterQueue = "cluster"
-	// finalizer is how a runner has a deletion wait for the hooks.
-	finalizer = "metacontroller.io/compositecontroller-rtj"
 )
 
 // setting is what administrators have made.
@@ -105,7 +103,6 @@ func (w *world) verbApply(c *command) error {
 	if err != nil {
 		return err
 	}
-	metadata(body)["finalizers"] = []any{finalizer}
 	if err := w.setSpec(below(body, "spec"), c); err != nil {
 		return err
 	}

@@ -10,15 +10,14 @@ import (
 	"time"
 
 	"rtj.dev/rtj/api/v1beta1"
-	"rtj.dev/rtj/compose"
 	"rtj.dev/rtj/compose/checkpoint"
-	"rtj.dev/rtj/hooks"
 	"rtj.dev/rtj/hooks/contract"
 	"rtj.dev/rtj/test/scenario"
 	"rtj.dev/rtj/test/world/apiserver"
 	"rtj.dev/rtj/test/world/event"
 	"rtj.dev/rtj/test/world/jobs"
 	"rtj.dev/rtj/test/world/kueue"
+	"rtj.dev/rtj/test/world/runner"
 	"rtj.dev/rtj/test/world/store"
 )
 
@@ -31,10 +30,10 @@ const (
 )
 
 // world is a simulated cluster of which every part does only what a script says, and
-// the hooks that decide in it.
+// an instance of rtj that does all that there is to do.
 type world struct {
-	now   time.Time
-	hooks *hooks.Hooks
+	now    time.Time
+	runner *runner.Runner
 
 	api       *apiserver.Server
 	collector *apiserver.Collector
@@ -42,10 +41,11 @@ type world struct {
 	cluster   *jobs.Cluster
 	workers   *workers
 	store     *store.Store
-	reader    store.Reader
 
-	patches []compose.Patch
-	said    map[string]string // the rule of each table, as shown last
+	// told is what is told of a command so far, and fault what went wrong meanwhile.
+	told  strings.Builder
+	fault error
+	said  map[string]string // the rule of each table, as shown last
 	// progress is what the workers of an attempt reported last.
 	progress map[int32]*checkpoint.Progress
 	// asked gets every request before it is answered; it may be nil.
@@ -67,15 +67,12 @@ func newWorld() *world {
 	w.workers = &workers{pods: map[string]*worker{}}
 	w.cluster = jobs.New(jobs.Env{API: w.api, Now: clock, Workers: w.workers, Prompt: true})
 	w.store = store.New(store.Env{Now: clock})
-	w.hooks = hooks.New(hooks.Options{
-		Store: w, Patches: w, Launcher: w, Observer: "rtj", PodIntegration: true, Now: clock,
-		// Readings are instantaneous in a script; a person at a debugger is not.
-		InlineRead: time.Hour,
-	})
+	w.runner = runner.New(runner.Env{
+		API: w.api, Now: clock, Store: w.store, Trace: w.decided, Patched: w.patched,
+		JSON: func() bool { return true }, Differs: func(err error) { w.fault = err },
+	}, runner.Options{Name: byUs, PodIntegration: true, InOrder: true})
 	return w
 }
-
-func (w *world) close() { w.hooks.Close() }
 
 // job is the newest version of it; nil before it was applied and once it is gone.
 func (w *world) job() *apiserver.Object { return w.api.Get(v1beta1.Kind, namespace, jobName) }

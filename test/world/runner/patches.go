@@ -61,6 +61,9 @@ func (r *Runner) patchOn(p *patching) {
 				return
 			}
 			p.worst, p.busy = patch.Worse(p.worst, p.making.Result), false
+			if r.Patched != nil {
+				r.Patched(p.making.Patch.Name, p.making.Result)
+			}
 		}
 		switch {
 		case len(p.round) > 0:

@@ -24,6 +24,8 @@ type Env struct {
 	Store *store.Store
 	// Trace, if set, is told of every decision that is acted upon, before it is.
 	Trace func(by string, o *compose.Observation, d *compose.Decision)
+	// Patched, if set, is told of every patch that was tried.
+	Patched func(name string, result patch.Result)
 	// JSON, if set, chooses the syncs that go through the messages of the hooks too;
 	// Differs is told where that comes to something else. Nil: it panics.
 	JSON    func() bool
@@ -81,6 +83,8 @@ type job struct {
 	queued bool
 	alarm  time.Time
 	memory *plan.Memory
+	// resync is what the last answer of the hook asked for.
+	resync time.Duration
 	// rules of the customize hook, asked for at a generation of the parent.
 	rules    []*plan.Rule
 	rulesFor int64
@@ -202,6 +206,12 @@ func (r *Runner) forget(key types.NamespacedName) {
 // Enqueue has a job synced.
 func (r *Runner) Enqueue(namespace, name string) {
 	r.job(types.NamespacedName{Namespace: namespace, Name: name}).queued = true
+}
+
+// ResyncAfter is how long after its last answer about a job the hook wants to be asked
+// again; zero: it does not.
+func (r *Runner) ResyncAfter(namespace, name string) time.Duration {
+	return r.job(types.NamespacedName{Namespace: namespace, Name: name}).resync
 }
 
 // ring has a job synced at a time, or earlier if that was asked for.

@@ -256,6 +256,7 @@ func (r *Runner) answered(j *job, m *edgeMemory) {
 	f := j.flight
 	o, d := f.answering.Observation, f.answering.Decision
 	resync := f.answering.ResyncAfter(&m.Memory)
+	j.resync = resync
 	r.syncs++
 	if r.Trace != nil {
 		r.Trace(r.Name, o, d)
