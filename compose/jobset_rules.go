@@ -111,7 +111,7 @@ func (s *situation) olderJobSet(a *attempt) *Child {
 	if a.ran() && s.was.Attempt < a.number {
 		return child
 	}
-	newest := len(s.older) > 0 && s.older[0] == a
+	newest := s.older[0] == a
 	ends := s.terminal() || s.deleting
 	replaced := s.endStands() && keepsLogs(s.was.LastEnd.Outcome)
 	if newest && a.finished() && !ends && !replaced {
