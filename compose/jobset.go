@@ -65,7 +65,6 @@ func (s *situation) buildJobSet(n int32, sets map[string]podSetLaunch, restore *
 		annotations[v1beta1.AnnotationRestore] = restore.ID
 	}
 	return &jobset.JobSet{
-		TypeMeta:   metav1.TypeMeta{APIVersion: jobSetAPI, Kind: jobSetKind},
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.Parent.Namespace, Labels: with(s.spec.Template.Metadata.Labels, labels), Annotations: annotations},
 		Spec:       *spec,
 	}, nil

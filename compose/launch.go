@@ -80,7 +80,6 @@ func (s *situation) launchSoon() launch {
 }
 
 func (s *situation) launchBackOff() launch {
-	s.wakeAt(s.next.Hold.Until.Time)
 	return launch{reason: v1beta1.ReasonBackOff, message: fmt.Sprintf("the next attempt starts at %s: %s", s.next.Hold.Until.UTC().Format(time.RFC3339), s.next.Hold.Message)}
 }
 

@@ -135,7 +135,6 @@ func (s *situation) priorityClass() *PriorityClass {
 func (s *situation) newWorkload() *Child {
 	sets := s.podSets()
 	w := &kueue.Workload{
-		TypeMeta: metav1.TypeMeta{APIVersion: workloadAPI, Kind: workloadKind},
 		ObjectMeta: metav1.ObjectMeta{
 			Name: workloadName(s.Parent.Name, s.next.WorkloadNumber), Namespace: s.Parent.Namespace,
 			Labels: map[string]string{
