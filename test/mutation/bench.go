@@ -34,7 +34,8 @@ type built struct {
 	// reach are the parts that reach a mutant, in order.
 	reach map[int][]string
 	// limit is how much time of a CPU the whole suite may take.
-	limit time.Duration
+	limit   time.Duration
+	killers killers
 }
 
 // build compiles the suites with the instrumented copies in place of the sources.

@@ -118,7 +118,7 @@ func run(ctx context.Context, o *options) (code int, err error) {
 	if err != nil {
 		return 2, err
 	}
-	results = carried(all, chosen, results, before)
+	results = carried(all, results, before)
 	judged, err := readJudged("docs/mutation.md")
 	if err != nil {
 		return 2, err

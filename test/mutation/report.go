@@ -121,10 +121,10 @@ func readReport(file string) (map[key]*result, error) {
 }
 
 // carried are the results of those that are not run again, in the order of all.
-func carried(all, again []*change, ran []*result, before map[key]*result) []*result {
+func carried(all []*change, ran []*result, before map[key]*result) []*result {
 	results := map[int]*result{}
-	for i, c := range again {
-		results[c.ID] = ran[i]
+	for _, r := range ran {
+		results[r.ID] = r
 	}
 	var list []*result
 	for _, c := range all {

@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -38,19 +40,74 @@ func (b *bench) try(ctx context.Context, c *change) (*result, error) {
 			continue
 		}
 		r.Reached = true
-		o, err := t.run(ctx, parts, t.limit, mutant.Variable+"="+strconv.Itoa(c.ID))
-		if err != nil || ctx.Err() != nil {
-			return r, err
-		}
-		if o.failed {
-			r.By, r.Test, r.Timeout, r.output = t.name, o.test, o.timeout, o.output
-			break
+		likely, others := t.killers.split(c, parts)
+		for _, some := range [][]string{likely, others} {
+			if len(some) == 0 {
+				continue
+			}
+			o, err := t.run(ctx, some, t.limit, mutant.Variable+"="+strconv.Itoa(c.ID))
+			if err != nil || ctx.Err() != nil {
+				return r, errors.Join(err, ctx.Err())
+			}
+			if o.failed {
+				t.killers.add(c, o.test)
+				r.By, r.Test, r.Timeout, r.output = t.name, o.test, o.timeout, o.output
+				return r, nil
+			}
 		}
 	}
 	return r, nil
 }
 
-// runAll tries the mutants, in any order, and returns the results in theirs.
+// killers are the parts of a suite that killed mutants of a function, the last first:
+// they are likely to kill its others too, and few of them are run sooner than all.
+type killers struct {
+	mu   sync.Mutex
+	last map[string][]string
+}
+
+const mostKillers = 6
+
+func (k *killers) add(c *change, test string) {
+	_, part, ok := strings.Cut(test, "/")
+	if !ok {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.last == nil {
+		k.last = map[string][]string{}
+	}
+	for _, of := range []string{c.File, c.File + " " + c.Where} {
+		list := slices.DeleteFunc(k.last[of], func(s string) bool { return s == part })
+		k.last[of] = append([]string{part}, list[:min(len(list), mostKillers-1)]...)
+	}
+}
+
+// split takes those of the parts that are likely to kill the mutant out of them.
+func (k *killers) split(c *change, parts []string) (likely, others []string) {
+	if len(parts) <= mostKillers {
+		return nil, parts
+	}
+	k.mu.Lock()
+	known := k.last[c.File+" "+c.Where]
+	if len(known) == 0 {
+		known = k.last[c.File]
+	}
+	known = slices.Clone(known)
+	k.mu.Unlock()
+	for _, part := range parts {
+		if slices.Contains(known, part) {
+			likely = append(likely, part)
+		} else {
+			others = append(others, part)
+		}
+	}
+	return likely, others
+}
+
+// runAll tries the mutants, in any order, and returns the results in theirs; those that
+// there are when it is interrupted.
 func (b *bench) runAll(ctx context.Context, chosen []*change, parallel int) ([]*result, error) {
 	results := make([]*result, len(chosen))
 	p := newProgress(len(chosen))
@@ -64,7 +121,10 @@ func (b *bench) runAll(ctx context.Context, chosen []*change, parallel int) ([]*
 		p.add(r)
 		return nil
 	})
-	return results, err
+	if errors.Is(err, context.Canceled) {
+		err = nil
+	}
+	return slices.DeleteFunc(results, func(r *result) bool { return r == nil }), err
 }
 
 // progress is told to a person every few seconds.
