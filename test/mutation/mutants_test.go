@@ -81,6 +81,10 @@ func TestChanges(t *testing.T) {
 			[]string{"drop: for _, n := range list", "boundary: n > k -> n >= k", "negate: n > k -> n <= k", "skip: if n > k", "drop: continue",
 				"drop: k = max(k, n)", "extreme: max(k, n) -> min(k, n)", "zero: return *new(int)"},
 		},
+		"constants that iota numbers": {
+			"func f(n int) int { return g(n, two) }\nfunc g(n, m int) int { return n }\nconst (\n\tone = iota\n\ttwo\n)",
+			[]string{"zero: return g(n, two)", "zero: return n"},
+		},
 		"cases": {
 			"func f(n int) string { switch { case n == k: return word; default: return \"\" } }\nvar k int\nvar word string",
 			[]string{"negate: n == k -> n != k", "skip: case n == k", "zero: return word"},

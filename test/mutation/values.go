@@ -23,7 +23,7 @@ func (f *finder) constant(e ast.Expr) bool {
 		return true
 	}
 	spelled, ok := f.spell(t.Type)
-	if !ok {
+	if !ok || f.enumerated(e) {
 		return true
 	}
 	more, less := f.constantMutants(e, spelled == "time.Duration")
@@ -46,6 +46,20 @@ func (f *finder) fixed(e ast.Expr) bool {
 		return slices.Contains(p.List, e)
 	}
 	return false
+}
+
+// enumerated reports whether the expression is a constant that iota numbers: it is a
+// name, and no number.
+func (f *finder) enumerated(e ast.Expr) bool {
+	name, ok := e.(*ast.Ident)
+	if !ok || f.info.Uses[name] == nil {
+		return false
+	}
+	_, value := f.declared(f.info.Uses[name])
+	if value, ok := value.(*ast.Ident); ok {
+		return value.Name == "iota"
+	}
+	return value == nil
 }
 
 // constantMutants of an expression; those of a declared constant are the same
