@@ -155,8 +155,15 @@ func (j *Job) drained() bool {
 	if j.is(batchv1.JobComplete) || j.is(batchv1.JobFailed) {
 		return true
 	}
-	return j.Spec.Suspend != nil && *j.Spec.Suspend && j.is(batchv1.JobSuspended) &&
+	return j.Spec.Suspend != nil && *j.Spec.Suspend && (j.is(batchv1.JobSuspended) || j.ending()) &&
 		j.Status.Active == 0 && j.Status.Terminating != nil && *j.Status.Terminating == 0
+}
+
+// ending reports whether it is decided how the Job ends, so that it makes no pod any
+// more. One that was suspended before its status had a start time stays like this: the
+// API server refuses that it is finished, and it is not told as suspended either.
+func (j *Job) ending() bool {
+	return j.is(batchv1.JobFailureTarget) || j.is(batchv1.JobSuccessCriteriaMet)
 }
 
 // suspendedBefore reports whether the Job has been suspended since before the time, as

@@ -67,6 +67,9 @@ func (s *situation) openAccount(a *attempt) {
 		entry.WorldSize = s.worldSize()
 		entry.AdmittedAt = timePtr(s.reservation.ReservedAt.Time)
 	}
+	if n := len(s.next.Ledger); n > 0 {
+		noteReleasedBefore(&s.next.Ledger[n-1], entry.AdmittedAt)
+	}
 	if y := s.next.Yield; y != nil && y.Attempt < a.number {
 		s.next.Yield = nil
 	}
@@ -82,6 +85,21 @@ func (s *situation) openAccount(a *attempt) {
 	for len(s.next.Ledger) > v1beta1.MaxLedgerEntries {
 		s.closeAccount(&s.next.Ledger[0])
 		s.next.Ledger = s.next.Ledger[1:]
+	}
+}
+
+// noteReleasedBefore has the account of the attempt before end at the latest when
+// quota was reserved anew: that it was given back may be seen only after that, or not
+// at all.
+func noteReleasedBefore(before *v1beta1.LedgerEntry, admitted *metav1.Time) {
+	if admitted == nil || before.AdmittedAt == nil || admitted.Equal(before.AdmittedAt) {
+		return // the same reservation, or nobody knows
+	}
+	if before.StoppedAt == nil || admitted.Before(before.StoppedAt) {
+		return // its quota was freed while it ran
+	}
+	if before.ReleasedAt == nil || before.ReleasedAt.After(admitted.Time) {
+		before.ReleasedAt = admitted
 	}
 }
 

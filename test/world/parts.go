@@ -180,4 +180,9 @@ func (w *World) noted(name string) {
 			w.damagedAt = w.clock.at
 		}
 	}
+	for _, fault := range []string{"fault: lose node ", "fault: force pod ", "fault: delete job "} {
+		if strings.HasPrefix(name, fault) {
+			w.unseenAt = w.clock.at
+		}
+	}
 }

@@ -17,6 +17,8 @@ type promise struct {
 	begun func(*World, *life, *trainer.Attempt) string
 	// always holds for a job after every event.
 	always func(*World, *life) string
+	// waited judges a job when time passed in which all waited for nothing else.
+	waited func(*World, *life, time.Duration) string
 	// settled holds for a job once the faults have stopped and the world is at rest.
 	settled func(*World, *life) string
 }
@@ -30,13 +32,16 @@ var kept = []promise{
 	{name: "a yield that the workers serve loses no step, a crash only those since the last commit", begun: resumesFromNewest},
 	{name: "checkpoints are never deleted", settled: checkpointsStay},
 	{name: "quota is given back only when no pod is left", written: releasedEmpty},
+	{name: "quota is given back soon after the last pod of an attempt that was stopped", waited: releasedSoon},
 	{name: "preemption never spends the failure budget", written: preemptionIsFree},
 	{name: "attempt numbers never repeat", written: numbersAreNew},
 	{name: "numbers in status never go down", written: numbersGoUp},
 	{name: "a terminal phase is never left", written: terminalStays},
 	{name: "a job that ended for good makes nothing new", written: terminalMakesNothing},
 	{name: "status stays below its bound", written: statusIsSmall},
-	{name: "the ledger adds up", written: ledgerAddsUp},
+	{name: "the ledger adds up to the time that passed", written: ledgerAddsUp},
+	{name: "the ledger has all the time in which workers run", written: ledgerHasAllRuns},
+	{name: "attempts that leave the ledger are in its totals", written: totalsTakeOver},
 	{name: "every drain ends", settled: nothingDrains},
 	{name: "at rest no quota is held for nothing", settled: quotaIsUsed},
 	{name: "at rest nothing runs that should not", settled: nothingRuns},
@@ -50,8 +55,10 @@ type promises struct {
 	order []string
 	// pods is the revision of pods that was looked at last.
 	pods int64
-	// started are the attempts of which workers were seen to start.
+	// started are the attempts of which workers were seen to start, over how many of them
+	// had ended.
 	started map[start]bool
+	over    int
 }
 
 // life is one job from its creation to its end.
@@ -64,6 +71,9 @@ type life struct {
 	// rolledBack and restoreFailed: somebody asked for another checkpoint, or one could
 	// not be restored.
 	rolledBack, restoreFailed bool
+	// spare is the reservation that no attempt uses any more, and spareFor how long.
+	spare    string
+	spareFor time.Duration
 	// job is the newest version of the job; the last one, once it is gone.
 	job  *apiserver.Object
 	gone bool
@@ -72,7 +82,7 @@ type life struct {
 func newPromises() *promises { return &promises{lives: map[string]*life{}, started: map[start]bool{}} }
 
 func (p *promises) clone() *promises {
-	c := &promises{lives: make(map[string]*life, len(p.lives)), order: append([]string(nil), p.order...), pods: p.pods, started: maps.Clone(p.started)}
+	c := &promises{lives: make(map[string]*life, len(p.lives)), order: append([]string(nil), p.order...), pods: p.pods, started: maps.Clone(p.started), over: p.over}
 	for uid, l := range p.lives {
 		copied := *l
 		copied.launched, copied.launchedAt = maps.Clone(l.launched), maps.Clone(l.launchedAt)
@@ -149,6 +159,19 @@ func (p *promises) look(w *World) {
 		})
 	}
 	p.pods = w.api.Changed("Pod")
+}
+
+// waited is called when time passed in which nothing else could have happened.
+func (p *promises) waited(w *World, d time.Duration) {
+	for _, uid := range p.order {
+		l := p.lives[uid]
+		judge(w, l, func(k *promise) string {
+			if k.waited == nil {
+				return ""
+			}
+			return k.waited(w, l, d)
+		})
+	}
 }
 
 // settled is called when the world is at rest.

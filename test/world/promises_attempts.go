@@ -52,18 +52,29 @@ func launch(write apiserver.Write) *apiserver.Object {
 	return is
 }
 
-// claimed returns the Workload whose claim is of the attempt, and the claim.
+// claim is that of an attempt, in a Workload's annotation.
+type claim struct {
+	WorkloadUID, ReservedAt string
+	Attempt                 int64
+}
+
+func claimOf(workload *apiserver.Object) (c claim, ok bool) {
+	err := json.Unmarshal([]byte(workload.Annotation(v1beta1.AnnotationClaim)), &c)
+	return c, err == nil
+}
+
+// stands tells whether the claim is of the reservation that the Workload has.
+func (c claim) stands(workload *apiserver.Object) bool {
+	reserved, _ := workload.Condition("QuotaReserved")["lastTransitionTime"].(string)
+	return c.WorkloadUID == workload.UID && c.ReservedAt == reserved && workload.True("QuotaReserved")
+}
+
+// claimed returns the Workload whose claim is of the attempt, and whether it stands.
 func claimed(w *World, l *life, n int64) (*apiserver.Object, bool) {
 	for _, workload := range w.api.Owned("Workload", l.uid) {
-		var claim struct {
-			WorkloadUID, ReservedAt string
-			Attempt                 int64
+		if c, ok := claimOf(workload); ok && c.Attempt == n {
+			return workload, c.stands(workload)
 		}
-		if json.Unmarshal([]byte(workload.Annotation(v1beta1.AnnotationClaim)), &claim) != nil || claim.Attempt != n {
-			continue
-		}
-		reserved, _ := workload.Condition("QuotaReserved")["lastTransitionTime"].(string)
-		return workload, claim.WorkloadUID == workload.UID && claim.ReservedAt == reserved && workload.True("QuotaReserved")
 	}
 	return nil, false
 }
@@ -130,22 +141,5 @@ func numbersAreNew(w *World, l *life, write apiserver.Write) string {
 		return fmt.Sprintf("attempt %d is another JobSet than before", n)
 	}
 	l.launched[n], l.launchedAt[n] = j.UID, w.clock.at
-	return ""
-}
-
-// releasedEmpty: what frees quota without rtj, such as a deactivation or a deletion
-// by others, is not its doing.
-func releasedEmpty(w *World, l *life, write apiserver.Write) string {
-	if write.Old == nil || write.Old.Kind != "Workload" || !byUs(write.By) || !write.Old.True("QuotaReserved") || write.Old.True("Finished") {
-		return ""
-	}
-	if write.New != nil && write.New.True("QuotaReserved") && !write.New.True("Finished") {
-		return ""
-	}
-	for _, pod := range w.api.List("Pod") {
-		if pod.Label(labelUID) == l.uid && mayRun(pod) && !l.isForced(attemptOf(pod)) {
-			return fmt.Sprintf("%s gives its quota back, and %s is left", write.Old.Name, pod.Name)
-		}
-	}
 	return ""
 }

@@ -22,13 +22,14 @@ func (p *promises) begun(w *World) (fresh []trainer.Attempt) {
 	if p.pods == w.api.Changed("Pod") {
 		return nil
 	}
-	for _, a := range w.trainer.Attempts() {
+	for _, a := range w.trainer.Since(p.over) {
 		s := start{a.RunID, a.Number, a.StartedAt}
 		if !p.started[s] {
 			p.started[s] = true
 			fresh = append(fresh, a)
 		}
 	}
+	p.over = len(w.trainer.Over())
 	return fresh
 }
 

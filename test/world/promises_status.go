@@ -3,7 +3,6 @@ package world
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"rtj.dev/rtj/test/world/apiserver"
 )
@@ -80,62 +79,14 @@ func preemptionIsFree(_ *World, _ *life, write apiserver.Write) string {
 	return ""
 }
 
-// ledgerAddsUp: the times of an attempt are in order, and those of neighbours do
-// not overlap, so that queueing, starting, running, draining and releasing add up to
-// the time that passed; and every attempt has its account.
-func ledgerAddsUp(_ *World, _ *life, write apiserver.Write) string {
-	if !statusOf(write) || sameValue(write.Old.At("status", "ledger"), write.New.At("status", "ledger")) {
-		return ""
-	}
-	var before string
-	var last int64
-	for _, item := range write.New.List("status", "ledger") {
-		entry, _ := item.(map[string]any)
-		n, _ := entry["attempt"].(int64)
-		if n <= last {
-			return fmt.Sprintf("attempt %d after %d", n, last)
-		}
-		last = n
-		from := ""
-		for _, key := range []string{"admittedAt", "startedAt", "stoppedAt", "releasedAt"} {
-			at, ok := entry[key].(string)
-			if !ok {
-				continue
-			}
-			if at < from {
-				return fmt.Sprintf("attempt %d: %s %s is before %s", n, key, at, from)
-			}
-			from = at
-			if key == "startedAt" && at < before {
-				return fmt.Sprintf("attempt %d started at %s, and the one before stopped at %s", n, at, before)
-			}
-		}
-		if _, err := time.Parse(time.RFC3339, from); from != "" && err != nil {
-			return err.Error()
-		}
-		if at, ok := entry["stoppedAt"].(string); ok {
-			before = at
-		}
-	}
-	accounts := write.New.Int("status", "totals", "attempts") + int64(len(write.New.List("status", "ledger")))
-	if attempt := write.New.Int("status", "attempt"); accounts > attempt {
-		return fmt.Sprintf("%d accounts, and the newest attempt is %d", accounts, attempt)
-	}
-	return ""
-}
-
-func sameValue(a, b any) bool {
-	x, ok := a.([]any)
-	y, ok2 := b.([]any)
-	return ok && ok2 && len(x) == len(y) && (len(x) == 0 || &x[0] == &y[0])
-}
-
 // byUs tells whether rtj wrote.
 func byUs(by string) bool { return len(by) >= 3 && by[:3] == "rtj" }
 
 // forced are the attempts that were given up.
-func (l *life) forced() (numbers []int64) {
-	for _, item := range l.job.List("status", "forced") {
+func (l *life) forced() (numbers []int64) { return forcedOf(l.job) }
+
+func forcedOf(job *apiserver.Object) (numbers []int64) {
+	for _, item := range job.List("status", "forced") {
 		if f, ok := item.(map[string]any); ok {
 			n, _ := f["attempt"].(int64)
 			numbers = append(numbers, n)
@@ -144,4 +95,6 @@ func (l *life) forced() (numbers []int64) {
 	return numbers
 }
 
-func (l *life) isForced(n int64) bool { return slices.Contains(l.forced(), n) }
+func isForced(job *apiserver.Object, n int64) bool { return slices.Contains(forcedOf(job), n) }
+
+func (l *life) isForced(n int64) bool { return isForced(l.job, n) }

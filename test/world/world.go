@@ -2,6 +2,7 @@ package world
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"rtj.dev/rtj/test/world/apiserver"
@@ -29,6 +30,8 @@ type World struct {
 	faults int
 	// damagedAt is when an object of the store was damaged last.
 	damagedAt time.Time
+	// unseenAt is when processes were left last that nobody sees.
+	unseenAt time.Time
 	// deletedByOthers are jobs by UID of which somebody else deleted a Workload.
 	deletedByOthers map[string]bool
 	// turns is when each event happened last, in a world that is calm, and turnOf where
@@ -52,8 +55,23 @@ func (w *World) pass(d time.Duration) {
 	if d <= 0 {
 		return
 	}
+	waits := w.waits()
 	w.note(passing(d))
 	w.guard("the clock", func() { w.clock.at = w.clock.at.Add(d) })
+	if waits && w.broken == nil {
+		w.promises.waited(w, d)
+	}
+}
+
+// waits tells whether everybody waits for the time, or for the store: instances of rtj
+// are up and see what is, and all controllers have done what there is to do.
+func (w *World) waits() bool {
+	for c := range w.events() {
+		if c.helps && !strings.HasPrefix(c.Name, "store: ") {
+			return false
+		}
+	}
+	return true
 }
 
 func (w *World) note(line string) {

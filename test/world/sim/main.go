@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,15 +27,19 @@ func main() {
 	script := flag.String("script", "", "in the world of -seed do what this `file` says, instead of what is drawn")
 	tries := flag.Int("tries", 3000, "how many `runs` shrinking may take")
 	goOn := flag.Bool("keep-going", false, "go on after a promise was broken, and count them; nothing is shrunk")
+	cycles := flag.Int("cycles", 0, "instead of worlds, preempt and resume one job so many `times`")
 	workers := flag.Int("workers", runtime.GOMAXPROCS(0), "how many worlds are run at once")
 	flag.Parse()
 	debug.SetGCPercent(world.GCPercent)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	ok := false
-	if *one >= 0 {
+	switch {
+	case *cycles > 0:
+		ok = preempt(*base, *cycles)
+	case *one >= 0:
 		ok = replay(uint64(*one), *script, *tries)
-	} else {
+	default:
 		ok = swarm(ctx, *base, *seeds, *workers, *tries, *goOn)
 	}
 	if !ok {
@@ -103,7 +108,7 @@ func swarm(ctx context.Context, base, seeds uint64, workers, tries int, goOn boo
 			case <-ctx.Done():
 				return
 			case <-tick.C:
-				fmt.Fprintf(os.Stderr, "sim: %s of %d, %.0f s\n", &sum, seeds, time.Since(began).Seconds())
+				fmt.Fprintf(os.Stderr, "sim: %s of %d, %.0f s, %s\n", &sum, seeds, time.Since(began).Seconds(), inUse())
 			}
 		}
 	}()
@@ -127,6 +132,14 @@ func swarm(ctx context.Context, base, seeds uint64, workers, tries int, goOn boo
 	}
 	fmt.Printf("sim: ok seeds %d to %d, %s, 0 promises broken, %.0f s, %.0f calls/s\n", base, base+seeds-1, &sum, seconds, rate)
 	return true
+}
+
+// inUse is what the process holds: the heap that lived at the end of the last
+// collection, and goroutines. Neither may grow with the number of worlds.
+func inUse() string {
+	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(live)
+	return fmt.Sprintf("%.1f MiB live, %d goroutines", float64(live[0].Value.Uint64())/(1<<20), runtime.NumGoroutine())
 }
 
 // tally prints the worlds in which a promise is broken, and counts them.

@@ -14,6 +14,8 @@ type Attempt struct {
 	Number                 int32
 	WorldSize              int32
 	StartedAt              time.Time
+	// EndedAt is when the last of its processes ended; zero: some run.
+	EndedAt time.Time
 	// Running is how many pods of it run.
 	Running int
 
@@ -90,10 +92,13 @@ func (a Attempt) Durable() int64 {
 func (a Attempt) Lost() int64 { return max(0, a.Step-a.Durable()) }
 
 // Attempts are those that are over, then those that run, each oldest first.
-func (t *Trainer) Attempts() []Attempt {
+func (t *Trainer) Attempts() []Attempt { return t.Since(0) }
+
+// Since is [Trainer.Attempts] without the first n.
+func (t *Trainer) Since(n int) []Attempt {
 	now := t.env.Now()
-	all := make([]Attempt, 0, len(t.past)+len(t.gangs))
-	all = append(all, t.past...)
+	all := make([]Attempt, 0, len(t.past)-n+len(t.gangs))
+	all = append(all, t.past[n:]...)
 	for i := range t.gangs {
 		a := t.gangs[i].Attempt
 		a.Step = t.gangs[i].stepAt(now)

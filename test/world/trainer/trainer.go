@@ -153,6 +153,11 @@ func (t *Trainer) State(podUID string) (ready, exited bool, code int32) {
 	return false, false, 0
 }
 
+// Runs tells whether a process of an attempt of that run runs.
+func (t *Trainer) Runs(runID string, number int64) bool {
+	return slices.ContainsFunc(t.gangs, func(g gang) bool { return g.RunID == runID && int64(g.Number) == number })
+}
+
 func (t *Trainer) hasEnded(podUID string) bool {
 	return slices.ContainsFunc(t.ended, func(e exit) bool { return e.uid == podUID })
 }
@@ -190,6 +195,7 @@ func (t *Trainer) exit(podUID string, code int32) {
 	g := t.gang(p.gang)
 	g.leave(&p, code, t.env.Now())
 	if g.Running == 0 {
+		g.EndedAt = t.env.Now()
 		t.past = append(t.past, g.Attempt)
 		t.gangs = slices.DeleteFunc(t.gangs, func(other gang) bool { return other.number == p.gang })
 	}
