@@ -12,7 +12,7 @@ func TestPreemptedAgainAndAgain(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a while")
 	}
-	const cycles = 100
+	const cycles = 300
 	var early int
 	found := world.Preempted(1, cycles, func(c *world.Cycles) {
 		if c.Done == cycles/2 {
