@@ -140,11 +140,7 @@ func (s *situation) noteYield() {
 	if s.yield == nil || !s.live() {
 		return
 	}
-	entry := s.ledgerEntry(s.attempt.number)
-	if entry == nil {
-		return
-	}
-	if entry.YieldAskedAt == nil {
+	if entry := s.ledgerEntry(s.attempt.number); entry.YieldAskedAt == nil {
 		entry.YieldAskedAt, entry.YieldCause = timePtr(s.yield.issuedAt), s.yield.cause
 	}
 }

@@ -177,9 +177,6 @@ func (b *branch) place(m *Manifest) (reason, message string) {
 
 // elsewhere says how the branch passes a manifest by.
 func (b *branch) elsewhere(m *Manifest) string {
-	if len(b.segments) == 0 {
-		return "no attempt is known to continue it"
-	}
 	if b.cursor < len(b.segments) && b.cursor > 0 {
 		if at := b.segments[b.cursor]; at.attempt == m.Attempt {
 			return fmt.Sprintf("attempt %d went on from step %d of attempt %d, this is step %d",

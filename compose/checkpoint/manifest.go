@@ -97,11 +97,9 @@ func (m Manifest) WithDefect(reason, message string) Manifest {
 	}
 }
 
+// readManifest reads a manifest whose name is a checkpoint id.
 func readManifest(id string, data []byte) (*manifestDocument, error) {
-	attempt, step, nonce, hash, err := ParseID(id)
-	if err != nil {
-		return nil, err
-	}
+	attempt, step, nonce, hash, _ := ParseID(id)
 	if len(data) > MaxDocumentBytes {
 		return nil, fmt.Errorf("has %d bytes, at most %d are allowed", len(data), MaxDocumentBytes)
 	}
