@@ -152,16 +152,8 @@ func (s *situation) outcomeMessage(o v1beta1.Outcome) string {
 		return text
 	}
 	switch {
-	case !s.started() && s.holdsClaim() && s.startupOverdue():
-		return "never started: the startup deadline came first"
-	case !s.started() && s.holdsClaim() && !s.Catalog.Readable():
-		return "never started: the checkpoint store could not be read: " + s.Catalog.Failure.Message
-	case !s.started() && s.holdsClaim():
-		return "never started: the store, read once more, names another checkpoint to resume from"
-	case !s.started() && s.yield != nil:
-		return "never started: it was asked to end before"
 	case !s.started():
-		return "never started: its admission was lost before"
+		return "never started: " + s.withdrawn()
 	case o == v1beta1.OutcomeYielded && s.yield != nil:
 		return "asked to end: " + string(s.yield.cause)
 	case o == v1beta1.OutcomeCompletedWithoutResult:
@@ -174,6 +166,23 @@ func (s *situation) outcomeMessage(o v1beta1.Outcome) string {
 		return "pods of it were ended by someone else"
 	}
 	return string(o)
+}
+
+// withdrawn is why the attempt, which was claimed, was not started.
+func (s *situation) withdrawn() string {
+	switch {
+	case !s.holdsClaim() && s.yield != nil:
+		return "it was asked to end before"
+	case !s.holdsClaim():
+		return "its admission was lost before"
+	case s.startupOverdue():
+		return "the startup deadline came first"
+	case s.confirmation() != refuted:
+		return "it was given up before"
+	case s.Catalog.Readable():
+		return "the store, read once more, names another checkpoint to resume from"
+	}
+	return "the checkpoint store could not be read: " + s.Catalog.Failure.Message
 }
 
 func clip(text string, limit int) string {
