@@ -2,6 +2,9 @@ package compose
 
 import (
 	"encoding/json"
+	"maps"
+	"slices"
+	"strconv"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -11,14 +14,18 @@ import (
 )
 
 // reservation names one reservation of quota: a Workload may be admitted many
-// times, and each time is another reservation.
+// times, and each time is another reservation. Times are of whole seconds, within
+// which Kueue may evict and admit again, on other flavors.
 type reservation struct {
 	WorkloadUID types.UID   `json:"workloadUID"`
 	ReservedAt  metav1.Time `json:"reservedAt"`
+	// Assigned is what was admitted: see [Workload.assigned]. Empty: not noted.
+	Assigned string `json:"assigned,omitempty"`
 }
 
 func (r reservation) equal(other reservation) bool {
-	return r.WorkloadUID == other.WorkloadUID && r.ReservedAt.Equal(&other.ReservedAt)
+	return r.WorkloadUID == other.WorkloadUID && r.ReservedAt.Equal(&other.ReservedAt) &&
+		(r.Assigned == other.Assigned || r.Assigned == "" || other.Assigned == "")
 }
 
 // claim says which attempt a reservation is used for, and which JobSet that is: one
@@ -53,7 +60,30 @@ func (w *Workload) reservation() reservation {
 	if !w.reserved() {
 		return reservation{}
 	}
-	return reservation{WorkloadUID: w.Meta.UID, ReservedAt: w.condition(kueue.WorkloadQuotaReserved).LastTransitionTime}
+	return reservation{WorkloadUID: w.Meta.UID, ReservedAt: w.condition(kueue.WorkloadQuotaReserved).LastTransitionTime, Assigned: w.assigned()}
+}
+
+// assigned is the number of pods and the flavors of each podSet, such as
+// "workers 2 cpu=gpu example.com/gpu=gpu"; podSets are separated by semicolons.
+func (w *Workload) assigned() string {
+	if w.Status.Admission == nil {
+		return ""
+	}
+	var text []byte
+	for i, a := range w.Status.Admission.PodSetAssignments {
+		if i > 0 {
+			text = append(text, "; "...)
+		}
+		text = append(text, a.Name...)
+		if a.Count != nil {
+			text = strconv.AppendInt(append(text, ' '), int64(*a.Count), 10)
+		}
+		for _, resource := range slices.Sorted(maps.Keys(a.Flavors)) {
+			text = append(append(text, ' '), resource...)
+			text = append(append(text, '='), a.Flavors[resource]...)
+		}
+	}
+	return string(text)
 }
 
 // claim returns the claim that stands in the Workload, or nil.

@@ -10,12 +10,12 @@ const (
 	// AnnotationRunID names the run's folder in the store; set once.
 	AnnotationRunID = "training.rtj.dev/run-id"
 	// AnnotationClaim is the claim of an attempt, on a Workload: JSON
-	// {workloadUID, reservedAt, attempt, jobSetUID, at}.
+	// {workloadUID, reservedAt, assigned, attempt, jobSetUID, at}.
 	AnnotationClaim = "training.rtj.dev/claim"
 	// AnnotationShape is the hash of the shape that a Workload's podSets ask for.
 	AnnotationShape = "training.rtj.dev/shape"
 	// AnnotationReservation is the reservation that a JobSet was built for: JSON
-	// {workloadUID, reservedAt}.
+	// {workloadUID, reservedAt, assigned}.
 	AnnotationReservation = "training.rtj.dev/reservation"
 	// AnnotationRestore is the checkpoint id that an attempt starts from.
 	AnnotationRestore = "training.rtj.dev/restore"
