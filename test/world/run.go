@@ -204,11 +204,20 @@ func (w *World) comeOn() bool {
 		w.do(c)
 		return true
 	}
-	next := w.next()
-	if next.IsZero() {
+	if next := w.next(); !next.IsZero() {
+		w.pass(w.pause(next))
+		return true
+	}
+	return w.remedy()
+}
+
+// remedy is what an administrator does about faults that are Kueue's own.
+func (w *World) remedy() bool {
+	if !w.kueue.Overlooks() {
 		return false
 	}
-	w.pass(w.pause(next))
+	w.guard("administrator: restart Kueue", w.kueue.Restart)
+	w.changed()
 	return true
 }
 

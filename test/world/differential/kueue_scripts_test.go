@@ -27,6 +27,7 @@ func TestKueue(t *testing.T) {
 		"equal priority":             equalPriority,
 		"stopped LocalQueue":         func(l *lockstep) { stoppedQueue(l, "LocalQueue") },
 		"stopped ClusterQueue":       func(l *lockstep) { stoppedQueue(l, "ClusterQueue") },
+		"overlooked":                 overlooked,
 		"deactivation":               deactivation,
 		"reactivation over itself":   reactivationOverItself,
 		"on hold":                    onHold,
@@ -164,6 +165,20 @@ func stoppedQueue(l *lockstep, kind string) {
 	s.stop(kind, "HoldAndDrain")
 	s.release("a", "Pending", "False", kind+"Stopped")
 	s.stop(kind, "None")
+}
+
+// overlooked: what was in the way of b's shape goes while the LocalQueue is stopped.
+// Nobody tells the ClusterQueue, which has c wait for another end.
+func overlooked(l *lockstep) {
+	s := begin(l, "gold=2")
+	s.admit("a", 2, 0)
+	s.admit("b", 2, 0)
+	s.stop("LocalQueue", "HoldAndDrain")
+	s.remove("Workload", "b")
+	s.release("a", "Pending", "False", "LocalQueueStopped")
+	s.remove("Workload", "a")
+	s.stop("LocalQueue", "None")
+	s.admit("c", 2, 0)
 }
 
 func deactivation(l *lockstep) {

@@ -46,6 +46,8 @@
 //     that stops Kueue may learn too late, and write nothing;
 //   - what comes into the queues with its LocalQueue is tried, even where Requeued=False
 //     or a back-off kept it out;
+//   - an end in a LocalQueue that is stopped has nothing tried again, and the shapes that
+//     had no room stay remembered: see [Kueue.Overlooks];
 //   - HoldAndDrain evicts what is admitted, Hold does not; both take the reservation of
 //     what still waits for checks; a missing LocalQueue evicts nothing;
 //   - Finished frees quota, deleting the Workload does, and a Workload that a job owned

@@ -76,6 +76,20 @@ func (k *Kueue) retries(q *clusterQueue) bool {
 	})
 }
 
+// Overlooks reports whether a Workload is put aside that has room, and that nothing will
+// have tried again: one of its shape had none while its LocalQueue was stopped, and what
+// was in the way went meanwhile. Kueue remembers the shape until something ends in a
+// LocalQueue that is not stopped. An administrator's remedy is [Kueue.Restart].
+func (k *Kueue) Overlooks() bool {
+	k.observe()
+	k.makePlans()
+	return slices.ContainsFunc(k.workloads, func(w workload) bool {
+		q := k.queueOf(w.seen)
+		return w.place == parked && q != nil && !q.retry && !k.waits(w.seen) && k.queueActive(q.seen) &&
+			slices.Contains(q.hopeless, shapeOf(w.seen)) && k.assign(w.seen, q).mode == fits
+	})
+}
+
 func (k *Kueue) retryNow(name string) {
 	q := k.queue(name)
 	if q == nil {
