@@ -7,33 +7,101 @@ import (
 	"rtj.dev/rtj/api/v1beta1"
 )
 
-// statusOf is the decided status as decoded JSON. Fields that are as they were
-// observed are shared with what was observed: it is rtj that wrote them, in the
-// same form. same tells that all are.
+// statusOf is the decided status as decoded JSON. What is as it was observed is
+// shared with what was observed: it is rtj that wrote it, in the same form. same
+// tells that all is.
 func statusOf(observed any, was, next *v1beta1.ResumableTrainingJobStatus) (status map[string]any, same bool, err error) {
 	if next == nil {
 		return nil, false, nil
 	}
 	before, _ := observed.(map[string]any)
-	old, now := reflect.ValueOf(was).Elem(), reflect.ValueOf(next).Elem()
-	status, same = maps.Clone(before), true
-	if status == nil {
-		status = map[string]any{}
+	if before == nil {
+		before = map[string]any{}
 	}
-	for _, m := range membersOf(now.Type()) {
-		field := now.FieldByIndex(m.index)
-		_, exists := before[m.name]
-		switch {
-		case exists && alike(old.FieldByIndex(m.index), field):
-		case m.omits(field):
-			same = same && !exists
-			delete(status, m.name)
-		default:
-			same = false
-			if status[m.name], err = valueOf(field); err != nil {
-				return nil, false, err
-			}
+	return objectUpon(reflect.ValueOf(next).Elem(), reflect.ValueOf(was).Elem(), before)
+}
+
+// valueUpon is [valueOf] for a value that is mostly what an older one, was, of which
+// the form is before. What is as it was is shared with it; same tells that all is.
+func valueUpon(v, was reflect.Value, before any) (value any, same bool, err error) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() && !was.IsNil() {
+			return valueUpon(v.Elem(), was.Elem(), before)
+		}
+	case reflect.Struct:
+		if before, ok := before.(map[string]any); ok && !encodesItself(v.Type()) {
+			return objectUpon(v, was, before)
+		}
+	case reflect.Slice:
+		if before, ok := before.([]any); ok && len(before) == was.Len() && !v.IsNil() {
+			return listUpon(v, was, before)
 		}
 	}
-	return status, same, nil
+	if alike(v, was) {
+		return before, true, nil
+	}
+	value, err = valueOf(v)
+	return value, false, err
+}
+
+func objectUpon(v, was reflect.Value, before map[string]any) (object map[string]any, same bool, err error) {
+	object, same = before, true
+	change := func() {
+		if same {
+			object, same = maps.Clone(before), false
+		}
+	}
+	for _, m := range membersOf(v.Type()) {
+		field := v.FieldByIndex(m.index)
+		old, exists := before[m.name]
+		if m.omits(field) {
+			if exists {
+				change()
+				delete(object, m.name)
+			}
+			continue
+		}
+		var value any
+		alike := false
+		if exists {
+			value, alike, err = valueUpon(field, was.FieldByIndex(m.index), old)
+		} else {
+			value, err = valueOf(field)
+		}
+		if err != nil {
+			return nil, false, err
+		}
+		if !alike {
+			change()
+			object[m.name] = value
+		}
+	}
+	return object, same, nil
+}
+
+func listUpon(v, was reflect.Value, before []any) (list []any, same bool, err error) {
+	list, same = before, v.Len() == len(before)
+	if !same {
+		list = make([]any, v.Len())
+	}
+	for i := range v.Len() {
+		var value any
+		alike := false
+		if i < len(before) {
+			value, alike, err = valueUpon(v.Index(i), was.Index(i), before[i])
+		} else {
+			value, err = valueOf(v.Index(i))
+		}
+		if err != nil {
+			return nil, false, err
+		}
+		if same && !alike {
+			list, same = append([]any(nil), before...), false
+		}
+		if !same {
+			list[i] = value
+		}
+	}
+	return list, same, nil
 }
