@@ -6,8 +6,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// alike compares as [reflect.DeepEqual] does, but for values of which none contains
-// itself. Both are addressable.
+// alike tells whether two values have the same JSON form, as far as it looks: it is
+// [reflect.DeepEqual] for values of which none contains itself, and times are the same
+// in any zone. Both are addressable.
 func alike(a, b reflect.Value) bool {
 	switch a.Kind() {
 	case reflect.String:
@@ -16,6 +17,8 @@ func alike(a, b reflect.Value) bool {
 		return a.Bool() == b.Bool()
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
 		return a.Int() == b.Int()
+	case reflect.Float32, reflect.Float64:
+		return a.Float() == b.Float()
 	case reflect.Pointer:
 		if a.IsNil() || b.IsNil() || a.Pointer() == b.Pointer() {
 			return a.IsNil() == b.IsNil()
@@ -32,8 +35,11 @@ func alike(a, b reflect.Value) bool {
 		}
 		return true
 	case reflect.Struct:
-		if a.Type() == timeType {
-			return *a.Addr().Interface().(*metav1.Time) == *b.Addr().Interface().(*metav1.Time)
+		switch x := a.Addr().Interface().(type) {
+		case *metav1.Time:
+			return x.Equal(b.Addr().Interface().(*metav1.Time))
+		case *metav1.Condition:
+			return *x == *b.Addr().Interface().(*metav1.Condition)
 		}
 		if encodesItself(a.Type()) {
 			break

@@ -24,6 +24,9 @@ func statusOf(observed any, was, next *v1beta1.ResumableTrainingJobStatus) (stat
 // valueUpon is [valueOf] for a value that is mostly what an older one, was, of which
 // the form is before. What is as it was is shared with it; same tells that all is.
 func valueUpon(v, was reflect.Value, before any) (value any, same bool, err error) {
+	if alike(v, was) {
+		return before, true, nil
+	}
 	switch v.Kind() {
 	case reflect.Pointer:
 		if !v.IsNil() && !was.IsNil() {
@@ -37,9 +40,6 @@ func valueUpon(v, was reflect.Value, before any) (value any, same bool, err erro
 		if before, ok := before.([]any); ok && len(before) == was.Len() && !v.IsNil() {
 			return listUpon(v, was, before)
 		}
-	}
-	if alike(v, was) {
-		return before, true, nil
 	}
 	value, err = valueOf(v)
 	return value, false, err
