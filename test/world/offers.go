@@ -2,6 +2,7 @@ package world
 
 import (
 	"iter"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,13 +24,14 @@ type offer struct {
 	// looksAt are the actors at whose state it looks beside its own, by place.
 	looksAt []int
 
-	// acts counts the events of the actor that happened.
-	acts int
+	// changed is the revision of the last change of one of the kinds, and acts counts
+	// the events of the actor that happened.
+	changed int64
+	acts    int
 	// known says that what follows was asked for, upon this.
 	known   bool
 	upon    stamp
 	at      time.Time
-	looked  int64 // the revision of the API server that upon was made at
 	choices []choice
 	next    time.Time
 }
@@ -62,7 +64,7 @@ func offersOf(p *parts) []offer {
 	}
 	n := len(offers)
 	const cluster, trainer, store = 2, 3, 4
-	return append(offers,
+	offers = append(offers,
 		offer{Actor: p.people, timeless: true, kinds: peopleLookAt, looksAt: []int{n + trainer}},
 		offer{Actor: p.kueue, timeless: true, kinds: kueue.Kinds},
 		offer{Actor: p.cluster, kinds: jobs.Kinds, looksAt: []int{n + trainer}},
@@ -70,21 +72,29 @@ func offersOf(p *parts) []offer {
 		offer{Actor: p.store, kinds: []string{}, looksAt: []int{n + trainer}},
 		offer{Actor: p.collector, timeless: true},
 	)
+	for i := range offers {
+		for _, kind := range offers[i].kinds {
+			offers[i].changed = max(offers[i].changed, p.api.Changed(kind))
+		}
+	}
+	return offers
+}
+
+// written notes a write of an object of a kind.
+func (w *World) written(kind string) {
+	for place := range w.offers {
+		if o := &w.offers[place]; slices.Contains(o.kinds, kind) {
+			o.changed = w.api.Revision()
+		}
+	}
 }
 
 // stampOf is what an offer depends on, as it is now.
-func (w *World) stampOf(o *offer) (s stamp) {
-	switch now := w.api.Revision(); {
-	case o.kinds == nil:
+func (w *World) stampOf(o *offer) stamp {
+	s := stamp{o.changed, o.acts}
+	if o.kinds == nil {
 		s.revision = w.api.Existence()
-	case o.known && o.looked == now:
-		s.revision = o.upon.revision
-	default:
-		for _, kind := range o.kinds {
-			s.revision = max(s.revision, w.api.Changed(kind))
-		}
 	}
-	s.acts = o.acts
 	for _, other := range o.looksAt {
 		s.acts += w.offers[other].acts
 	}
@@ -104,7 +114,6 @@ func (w *World) offer(place int) *offer {
 		o.next, o.known = o.Next(), false
 		o.known, o.upon, o.at = true, w.stampOf(o), w.clock.at
 	}
-	o.looked = w.api.Revision()
 	return o
 }
 

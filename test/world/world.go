@@ -104,9 +104,12 @@ func (w *World) fail(promise, what string) {
 	}
 }
 
-// traced has the promises see every write.
+// traced has the offers and the promises see every write.
 func (w *World) traced() {
-	w.api.Trace = func(write apiserver.Write) { w.promises.wrote(w, write) }
+	w.api.Trace = func(write apiserver.Write) {
+		w.written(write.Kind())
+		w.promises.wrote(w, write)
+	}
 }
 
 // pause is how long it is until a moment, and never nothing.

@@ -31,6 +31,14 @@ type Write struct {
 	Old, New *Object
 }
 
+// Kind of the object.
+func (w Write) Kind() string {
+	if w.New != nil {
+		return w.New.Kind
+	}
+	return w.Old.Kind
+}
+
 // history is what was of one kind, and is.
 type history struct {
 	states []state

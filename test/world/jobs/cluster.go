@@ -46,6 +46,7 @@ type Cluster struct {
 type controlCache struct {
 	valid  bool
 	key    controlKey
+	looked int64 // the revision of the API server that the key was looked at last
 	second int64
 	events []event.Event
 	next   time.Time
@@ -110,16 +111,19 @@ var kinds = []string{"JobSet", "Job", "Pod", "Node", "Namespace", "ResourceQuota
 
 // controllers returns what the controllers may do; dated: as of this second.
 func (c *Cluster) controllers(dated bool) *controlCache {
-	key := controlKey{lost: len(c.lostNodes), gone: len(c.goneNodes), decided: c.decided}
-	for _, kind := range kinds {
-		key.revision = max(key.revision, c.API.Changed(kind))
-	}
 	k := &c.control
+	key := controlKey{lost: len(c.lostNodes), gone: len(c.goneNodes), decided: c.decided, revision: k.key.revision}
+	if !k.valid || k.looked != c.API.Revision() {
+		for _, kind := range kinds {
+			key.revision = max(key.revision, c.API.Changed(kind))
+		}
+		k.looked = c.API.Revision()
+	}
 	second := c.Now().Unix()
 	if due := !k.next.IsZero() && !c.Now().Before(k.next); k.valid && k.key == key && !due && (!dated || k.second == second) {
 		return k
 	}
-	*k = controlCache{valid: true, key: key, second: second, events: k.events[:0]}
+	*k = controlCache{valid: true, key: key, looked: k.looked, second: second, events: k.events[:0]}
 	add := func(e event.Event) { k.events = append(k.events, e) }
 	c.jobSetEvents(add)
 	c.jobEvents(add)

@@ -60,6 +60,8 @@ type Runner struct {
 	down   bool
 
 	views [kindCount]view
+	// caughtUp is the revision that views which do not lag are current with.
+	caughtUp int64
 	// jobs that are known, sorted by namespace and name.
 	jobs []*job
 	// edges are what the hooks remember of jobs, readings what they read.
@@ -170,6 +172,7 @@ func (r *Runner) Restart(revision func(kind string) int64) {
 	r.down = false
 	r.starts++
 	r.edges = map[types.UID]*edgeMemory{}
+	r.caughtUp = 0
 	for k := range r.views {
 		name := kind(k).name()
 		at := revision(name)

@@ -155,9 +155,10 @@ func (j *job) asksFor(k kind, o *apiserver.Object) bool {
 
 // catchUp has the views be current, where they do not lag.
 func (r *Runner) catchUp() {
-	if r.Lag || r.down {
+	if r.Lag || r.down || r.caughtUp == r.API.Revision() {
 		return
 	}
+	r.caughtUp = r.API.Revision()
 	for k := range kindCount {
 		r.see(k, r.API.Changed(k.name()))
 	}
