@@ -55,7 +55,7 @@ type situation struct {
 func gather(o *Observation, deleting bool) *situation {
 	s := &situation{
 		Observation: o,
-		decision:    &Decision{Rules: make([]Match, 0, 24)},
+		decision:    &Decision{Rules: make([]Match, 0, 16)},
 		deleting:    deleting,
 		spec:        &o.Parent.Spec,
 		was:         &o.Parent.Status,

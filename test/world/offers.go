@@ -34,6 +34,8 @@ type offer struct {
 	at      time.Time
 	choices []choice
 	next    time.Time
+	// add adds to the choices.
+	add func(event.Event)
 }
 
 // stamp is what an offer depends on, beside the time: while that is the same, so is
@@ -107,9 +109,12 @@ func (w *World) offer(place int) *offer {
 	upon := w.stampOf(o)
 	if !o.known || o.upon != upon || w.agedSince(o) {
 		o.choices = o.choices[:0]
-		o.Events(func(e event.Event) {
-			o.choices = append(o.choices, choice{Event: e, by: place, helps: w.helps(e), weight: -1, turn: -1})
-		})
+		if o.add == nil {
+			o.add = func(e event.Event) {
+				o.choices = append(o.choices, choice{Event: e, by: place, helps: w.helps(e), weight: -1, turn: -1})
+			}
+		}
+		o.Events(o.add)
 		// What it did of itself meanwhile, such as looking, is no news to it.
 		o.next, o.known = o.Next(), false
 		o.known, o.upon, o.at = true, w.stampOf(o), w.clock.at

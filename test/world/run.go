@@ -150,7 +150,7 @@ func class(name string) string {
 		return who
 	}
 	what, _, _ = strings.Cut(what, " ")
-	return who + ": " + what
+	return name[:len(who)+len(": ")+len(what)]
 }
 
 // patience is how long a world without faults may take to settle, and calmEvents how

@@ -80,7 +80,8 @@ func (s *Server) Patch(by, kind, namespace, name string, body map[string]any, su
 		return nil, apierrors.NewNotFound(resource(kind), name)
 	}
 	meta, _ := body["metadata"].(map[string]any)
-	for key, is := range map[string]string{"uid": old.UID, "resourceVersion": strconv.FormatInt(old.Version, 10)} {
+	for _, key := range []string{"uid", "resourceVersion"} {
+		is := old.Text("metadata", key)
 		if want, ok := meta[key]; ok && want != is {
 			return nil, apierrors.NewConflict(resource(kind), name, fmt.Errorf("the object has been modified: %s is %s, not %v", key, is, want))
 		}
@@ -111,30 +112,34 @@ func (s *Server) Update(by string, o *Object, subresource string, change func(bo
 // owned by the server, and not for anybody to change.
 var fixed = []string{"name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"}
 
-// replace stores another body of an object, as far as the subresource goes.
+// replace stores another body of an object, as far as the subresource goes. The body's
+// map is the server's from now on; what is in it is not changed.
 func (s *Server) replace(by string, old *Object, body map[string]any, subresource string) (*Object, error) {
-	next := maps.Clone(old.Body)
-	switch {
-	case subresource == Status:
+	next := body
+	was, _ := old.Body["metadata"].(map[string]any)
+	var meta map[string]any
+	if subresource == Status {
+		next = maps.Clone(old.Body)
 		setOrDelete(next, Status, body[Status])
-	default:
-		next = maps.Clone(body)
-		setOrDelete(next, Status, old.Body[Status])
-		was, _ := old.Body["metadata"].(map[string]any)
+		if same(old.Body, next) {
+			return old, nil
+		}
+		meta = maps.Clone(was)
+	} else {
 		is, _ := body["metadata"].(map[string]any)
-		is = maps.Clone(is)
+		meta = maps.Clone(is)
 		for _, key := range fixed {
-			setOrDelete(is, key, was[key])
+			setOrDelete(meta, key, was[key])
 		}
 		for _, key := range []string{"labels", "annotations", "finalizers", "ownerReferences"} {
-			dropEmpty(is, key)
+			dropEmpty(meta, key)
 		}
-		next["metadata"] = is
+		setOrDelete(next, Status, old.Body[Status])
+		next["metadata"] = meta
+		if same(old.Body, next) {
+			return old, nil
+		}
 	}
-	if same(old.Body, next) {
-		return old, nil
-	}
-	meta := maps.Clone(next["metadata"].(map[string]any))
 	next["metadata"] = meta
 	if subresource == "" && !sameButMeta(old.Body, next) {
 		meta["generation"] = old.Generation + 1

@@ -22,9 +22,12 @@ func (r *Runner) due() {
 	r.readingsDue()
 	r.patchesDue()
 	// A parent that is gone is forgotten without further ado.
-	for _, j := range slices.Clone(r.jobs) {
-		if j.queued && j.flight == nil && r.views[parents].get(j.Namespace, j.Name) == nil {
-			r.begin(j)
+	gone := func(j *job) bool { return j.queued && j.flight == nil && r.views[parents].get(j.Namespace, j.Name) == nil }
+	if slices.ContainsFunc(r.jobs, gone) {
+		for _, j := range slices.Clone(r.jobs) {
+			if gone(j) {
+				r.begin(j)
+			}
 		}
 	}
 }

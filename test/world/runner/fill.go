@@ -30,6 +30,8 @@ func refill(v reflect.Value, value any, was reflect.Value, before any) error {
 		at, err := time.Parse(time.RFC3339, text)
 		v.Addr().Interface().(*metav1.Time).Time = at.Local()
 		return err
+	case t == stringsType:
+		return fillStrings(v.Addr().Interface().(*map[string]string), value)
 	case t == conditionType:
 		v.Addr().Interface().(*compose.Condition).Raw = apiserver.Encode(value)
 	case encodesItself(t):
@@ -77,7 +79,10 @@ func refill(v reflect.Value, value any, was reflect.Value, before any) error {
 	return fmt.Errorf("a %T for a %s", value, v.Type())
 }
 
-var conditionType = reflect.TypeFor[compose.Condition]()
+var (
+	conditionType = reflect.TypeFor[compose.Condition]()
+	stringsType   = reflect.TypeFor[map[string]string]()
+)
 
 func refillStruct(v reflect.Value, object map[string]any, was reflect.Value, before any) error {
 	old, _ := before.(map[string]any)
@@ -105,6 +110,23 @@ func refillList(v reflect.Value, list []any, was reflect.Value, before any) erro
 		if err := refill(v.Index(i), item, element, itemBefore); err != nil {
 			return fmt.Errorf("[%d]: %w", i, err)
 		}
+	}
+	return nil
+}
+
+// fillStrings is fillMap for labels and annotations.
+func fillStrings(into *map[string]string, value any) error {
+	object, ok := value.(map[string]any)
+	if !ok {
+		return fmt.Errorf("a %T for strings", value)
+	}
+	*into = make(map[string]string, len(object))
+	for key, item := range object {
+		text, ok := item.(string)
+		if !ok && item != nil {
+			return fmt.Errorf("%s: a %T for a string", key, item)
+		}
+		(*into)[key] = text
 	}
 	return nil
 }

@@ -43,7 +43,8 @@ func (t *Trainer) tidings(g *gang, p *process) *ask {
 	if learnt == know {
 		return nil
 	}
-	return &learnt
+	news := learnt // what is no news stays on the stack
+	return &news
 }
 
 // silent reports whether the process answers nobody.
