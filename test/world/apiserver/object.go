@@ -31,7 +31,7 @@ type Object struct {
 
 	// mu guards what follows: clones of a world share versions.
 	mu      sync.Mutex
-	cached  map[any]any
+	cached  []derived
 	derived []derived
 	// before is what was derived of the newest version before of which anything was.
 	before []derived
@@ -157,15 +157,14 @@ func (o *Object) Owner() string { return o.owner }
 func (o *Object) Cached(key any, make func() any) any {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if value, ok := o.cached[key]; ok {
-		return value
+	for i := range o.cached {
+		if o.cached[i].key == key {
+			return o.cached[i].made
+		}
 	}
-	value := make()
-	if o.cached == nil {
-		o.cached = map[any]any{}
-	}
-	o.cached[key] = value
-	return value
+	made := make()
+	o.cached = append(o.cached, derived{key: key, made: made})
+	return made
 }
 
 // Derived is [Object.Cached] for what can be made of what was made of an older

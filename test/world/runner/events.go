@@ -22,7 +22,9 @@ func (r *Runner) due() {
 	r.readingsDue()
 	r.patchesDue()
 	// A parent that is gone is forgotten without further ado.
-	gone := func(j *job) bool { return j.queued && j.flight == nil && r.views[parents].get(j.Namespace, j.Name) == nil }
+	gone := func(j *job) bool {
+		return j.queued && j.flight == nil && r.views[parents].get(j.Namespace, j.Name) == nil
+	}
 	if slices.ContainsFunc(r.jobs, gone) {
 		for _, j := range slices.Clone(r.jobs) {
 			if gone(j) {

@@ -34,15 +34,11 @@ func encode(document any) []byte {
 	return data
 }
 
-// startDocument, progressDocument and quarantineDocument are those of compose.
+// startDocument and quarantineDocument are those of compose.
 type (
 	startDocument struct {
 		head
 		*checkpoint.Start
-	}
-	progressDocument struct {
-		head
-		*checkpoint.Progress
 	}
 	quarantineDocument struct {
 		head

@@ -61,7 +61,7 @@ func TestDocumentsAreTheExamples(t *testing.T) {
 		"start.json": startDocument{ofKind("AttemptStart"), &checkpoint.Start{
 			Attempt: 3, Restore: &checkpoint.Restore{Checkpoint: restored, Attempt: 2, Step: 900}, WorldSize: 2, Layout: layout, StartedAt: at("09:40:00"),
 		}},
-		"progress.json": progressDocument{ofKind("AttemptProgress"), progress},
+		"progress.json": json.RawMessage(encodeProgress(progress)),
 		"result.json": resultDocument{
 			head: ofKind("AttemptResult"), Attempt: 3, Outcome: "yielded", Step: 1200, Checkpoint: checkpointOf(yielded),
 			Message: "yielded at step 1200 after Preempted; committed in 3.2 s", EndedAt: at("10:00:06"),
@@ -98,6 +98,24 @@ func TestDocumentsAreTheExamples(t *testing.T) {
 		got := bytes.ReplaceAll(encode(document), []byte(`\u003c`), []byte("<"))
 		if diff := cmp.Diff(string(example(t, name)), string(got)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// The quick encoding of progress is that of encoding/json.
+func TestProgressIsEncodedAsJSON(t *testing.T) {
+	first, steps, slow, fast := at("09:40:09").Add(123*time.Millisecond), int64(7), 3e-7, 1e22
+	for _, p := range []checkpoint.Progress{
+		{},
+		{Attempt: 2, Activity: `a "quoted" <one>`, Step: -1, UpdatedAt: first.In(time.FixedZone("", 3600))},
+		{TotalSteps: &steps, StepsPerSecond: &slow, RestoreSeconds: &fast, FirstStepAt: &first, LastSave: &checkpoint.Save{Seconds: 0.25}},
+	} {
+		want := encode(struct {
+			head
+			*checkpoint.Progress
+		}{ofKind("AttemptProgress"), &p})
+		if diff := cmp.Diff(string(want), string(encodeProgress(&p))); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
 		}
 	}
 }

@@ -121,7 +121,7 @@ func (h *Hand) Progress(p checkpoint.Progress) error {
 	if p.UpdatedAt.IsZero() {
 		p.UpdatedAt = h.Now().UTC()
 	}
-	return h.put(recordKey(h.Attempt, "progress"), encode(progressDocument{ofKind("AttemptProgress"), &p}))
+	return h.put(recordKey(h.Attempt, "progress"), encodeProgress(&p))
 }
 
 // Result writes the result record.

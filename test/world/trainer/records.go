@@ -64,7 +64,6 @@ func (g *gang) progress(now time.Time) []byte {
 		took := g.restoreTook.Round(time.Millisecond).Seconds()
 		p.RestoreSeconds = &took
 	}
-	document := progressDocument{ofKind("AttemptProgress"), p}
 	if g.asked != nil {
 		at := g.AskedAt.UTC()
 		p.Yield = new(struct {
@@ -77,7 +76,7 @@ func (g *gang) progress(now time.Time) []byte {
 			p.Yield.AgreedStep = &g.Agreed
 		}
 	}
-	return encode(document)
+	return encodeProgress(p)
 }
 
 func (g *gang) activity() string {
