@@ -59,14 +59,14 @@ func (b *bench) try(ctx context.Context, c *change) (*result, error) {
 	return r, nil
 }
 
-// killers are the parts of a suite that killed mutants of a function, the last first:
-// they are likely to kill its others too, and few of them are run sooner than all.
+// killers are the parts of a suite that killed mutants of a function or a file, the last
+// first: they are likely to kill others there too, and few of them run sooner than all.
 type killers struct {
 	mu   sync.Mutex
 	last map[string][]string
 }
 
-const mostKillers = 6
+const mostKillers = 12
 
 func (k *killers) add(c *change, test string) {
 	_, part, ok := strings.Cut(test, "/")
@@ -90,11 +90,7 @@ func (k *killers) split(c *change, parts []string) (likely, others []string) {
 		return nil, parts
 	}
 	k.mu.Lock()
-	known := k.last[c.File+" "+c.Where]
-	if len(known) == 0 {
-		known = k.last[c.File]
-	}
-	known = slices.Clone(known)
+	known := slices.Concat(k.last[c.File+" "+c.Where], k.last[c.File])
 	k.mu.Unlock()
 	for _, part := range parts {
 		if slices.Contains(known, part) {
