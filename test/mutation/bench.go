@@ -36,6 +36,8 @@ type built struct {
 	// limit is how much time of a CPU the whole suite may take.
 	limit   time.Duration
 	killers killers
+	// early are the mutants that are reached before a test can switch them on.
+	early map[int]bool
 }
 
 // build compiles the suites with the instrumented copies in place of the sources.
@@ -116,10 +118,14 @@ const (
 // run runs parts of the suite until the first failure, for so much time of a CPU,
 // which does not depend on what else the machine does.
 func (t *built) run(ctx context.Context, parts []string, limit time.Duration, environment ...string) (outcome, error) {
+	return t.runTests(ctx, t.pattern(parts), limit, environment...)
+}
+
+func (t *built) runTests(ctx context.Context, pattern string, limit time.Duration, environment ...string) (outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
 	limits := fmt.Sprintf(`ulimit -v %d 2>/dev/null; ulimit -t %d; exec "$0" "$@"`, maxMemory, int(limit.Seconds())+1)
-	argv := []string{"-c", limits, t.binary, "-test.failfast", "-test.timeout=0", "-test.run", t.pattern(parts)}
+	argv := []string{"-c", limits, t.binary, "-test.failfast", "-test.timeout=0", "-test.run", pattern}
 	cmd := exec.CommandContext(ctx, "sh", append(argv, t.args...)...)
 	cmd.Dir = t.folder
 	// Tests run side by side as processes; each by itself has one thread, and
@@ -141,7 +147,7 @@ func (t *built) run(ctx context.Context, parts []string, limit time.Duration, en
 	case err != nil:
 		return outcome{}, err
 	case bytes.Contains(out, []byte("no tests to run")):
-		return outcome{}, fmt.Errorf("%s: no test matches %s", t.name, t.pattern(parts))
+		return outcome{}, fmt.Errorf("%s: no test matches %s", t.name, pattern)
 	}
 	return outcome{output: out, took: took}, nil
 }
@@ -177,6 +183,10 @@ func (b *bench) survey(ctx context.Context, parallel int) error {
 	}
 	var jobs []*job
 	for _, t := range b.suites {
+		if t.each != "" {
+			jobs = append(jobs, &job{t: t})
+			continue
+		}
 		for _, part := range t.parts {
 			jobs = append(jobs, &job{t: t, part: part})
 		}
@@ -185,7 +195,14 @@ func (b *bench) survey(ctx context.Context, parallel int) error {
 	err := sideBySide(ctx, parallel, len(jobs), func(i int) error {
 		j := jobs[i]
 		trace := filepath.Join(b.folder, fmt.Sprintf("trace-%d", i))
-		result, err := j.t.run(ctx, []string{j.part}, unmutated, mutant.TraceVariable+"="+trace)
+		parts := []string{j.part}
+		if j.part == "" {
+			parts = j.t.parts
+		}
+		result, err := j.t.run(ctx, parts, unmutated, mutant.TraceVariable+"="+trace)
+		if err == nil && !result.failed && j.t.each != "" {
+			err = j.t.findEarly(ctx, trace)
+		}
 		if err != nil {
 			return err
 		}
@@ -198,6 +215,10 @@ func (b *bench) survey(ctx context.Context, parallel int) error {
 	})
 	for _, j := range jobs {
 		for _, id := range j.ids {
+			if j.part == "" {
+				j.t.reach[id] = j.t.parts
+				continue
+			}
 			j.t.reach[id] = append(j.t.reach[id], j.part)
 		}
 		j.t.limit += 4 * j.took

@@ -32,9 +32,16 @@ type result struct {
 func (r *result) killed() bool { return r.By != "" }
 
 // try runs the suites that reach the mutant, until one kills it.
-func (b *bench) try(ctx context.Context, c *change) (*result, error) {
+func (b *bench) try(ctx context.Context, c *change, noticed *result) (*result, error) {
+	if noticed != nil && noticed.killed() {
+		return noticed, nil
+	}
 	r := &result{change: c}
 	for _, t := range b.suites {
+		if noticed != nil && t.each != "" {
+			r.Reached = true
+			continue
+		}
 		parts := t.reach[c.reachedAs]
 		if len(parts) == 0 {
 			continue
@@ -107,8 +114,12 @@ func (k *killers) split(c *change, parts []string) (likely, others []string) {
 func (b *bench) runAll(ctx context.Context, chosen []*change, parallel int) ([]*result, error) {
 	results := make([]*result, len(chosen))
 	p := newProgress(len(chosen))
-	err := sideBySide(ctx, parallel, len(chosen), func(i int) error {
-		r, err := b.try(ctx, chosen[i])
+	noticed, err := b.tryEach(ctx, chosen, parallel)
+	if err != nil {
+		return nil, err
+	}
+	err = sideBySide(ctx, parallel, len(chosen), func(i int) error {
+		r, err := b.try(ctx, chosen[i], noticed[chosen[i].ID])
 		if err != nil {
 			return err
 		}
@@ -168,7 +179,7 @@ func (b *bench) show(ctx context.Context, c *change) (code int, err error) {
 	for _, t := range b.suites {
 		fmt.Printf("%s: %d of %d tests reach it\n", t.name, len(t.reach[c.reachedAs]), len(t.parts))
 	}
-	r, err := b.try(ctx, c)
+	r, err := b.try(ctx, c, nil)
 	if err != nil {
 		return 2, err
 	}

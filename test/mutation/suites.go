@@ -15,6 +15,9 @@ type suite struct {
 	test   string // the test, of which parts are the subtests
 	parts  func() ([]string, error)
 	args   []string
+	// each is the test that runs all parts under one mutant after the other, in one
+	// process; empty where there is none.
+	each string
 	// unit: it tests a part of the core by itself, and counts apart.
 	unit bool
 }
@@ -22,7 +25,7 @@ type suite struct {
 // suites, the quickest to kill first, those of a part last: what they kill is what
 // nothing else does.
 var suites = []suite{
-	{name: "golden", folder: "hooks", test: "TestGolden", parts: entries("testdata/sync/*/observed.yaml", inFolder)},
+	{name: "golden", folder: "hooks", test: "TestGolden", each: "TestGoldenUnderMutants", parts: entries("testdata/sync/*/observed.yaml", inFolder)},
 	{name: "tables", folder: "compose/checkpoint", test: "^Test(Selections|Documents|Completeness)$", parts: whole},
 	{name: "scripts", folder: "test/lifecycle", test: "TestScripts", parts: entries("testdata/lifecycle/*.txt", func(p string) string { return strings.TrimSuffix(filepath.Base(p), ".txt") })},
 	{name: "stores", folder: "hooks/catalog", test: "TestSampleStores", parts: entries("testdata/manifests/*/team-a", inFolder)},

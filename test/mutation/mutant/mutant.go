@@ -6,6 +6,7 @@ package mutant
 
 import (
 	"cmp"
+	"fmt"
 	"os"
 	"strconv"
 	"sync"
@@ -16,6 +17,8 @@ const (
 	// Variable of the environment that holds the number of the mutant; without it
 	// every mutant is off.
 	Variable = "RTJ_MUTANT"
+	// ListVariable holds the numbers of mutants that a test switches on itself.
+	ListVariable = "RTJ_MUTANTS"
 	// TraceVariable names a file to which the number of every mutant is appended
 	// whose code was reached, once each, one a line.
 	TraceVariable = "RTJ_MUTANT_TRACE"
@@ -57,6 +60,35 @@ func note(n int) {
 	if _, err := file.WriteString(strconv.Itoa(n) + "\n"); err != nil {
 		panic(err)
 	}
+}
+
+// Early are the mutants that were reached until now, in a process that traces: called
+// before a test does anything, those that are switched on too late when it switches them.
+func Early() (early []int) {
+	reached.Range(func(n, _ any) bool {
+		early = append(early, n.(int))
+		return true
+	})
+	return early
+}
+
+// Each switches on one mutant of the list after the other, and prints which is on, and
+// then the test that noticed it, or "-". Try names the test; it may panic.
+func Each(list []int, try func() string) {
+	for _, active = range list {
+		fmt.Printf("\nmutant %d on\n", active)
+		fmt.Printf("\nmutant %d noticed by %s\n", active, noticed(try))
+	}
+	active = -1
+}
+
+func noticed(try func() string) (by string) {
+	defer func() {
+		if recover() != nil {
+			by = "panic"
+		}
+	}()
+	return cmp.Or(try(), "-")
 }
 
 // Less is a < b; a <= b when it is on.
