@@ -58,13 +58,14 @@ type Making struct {
 	Err    error
 
 	job          Job
+	mark         mark
 	read, listed bool
 }
 
 // Make begins a patch; one that was made lately is lost at once.
 func Make(j Job, p compose.Patch, made *Made, now time.Time) Making {
 	m := Making{Patch: p, job: j, read: p.StatusAttempt == nil, listed: p.NoLivePods == nil}
-	if made.lately(markOf(j, &p), now) {
+	if m.mark = markOf(j, &p); made.lately(m.mark, now) {
 		m.Result, m.Err = Lost, errMade
 	}
 	return m
@@ -126,7 +127,7 @@ func (m *Making) Sent(err error, made *Made, now time.Time) {
 		m.Result, m.Err = failure(err), err
 		return
 	}
-	made.remember(markOf(m.job, &m.Patch), now)
+	made.remember(m.mark, now)
 	m.Result = Done
 }
 

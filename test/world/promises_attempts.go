@@ -58,9 +58,20 @@ type claim struct {
 	Attempt                 int64
 }
 
+type claimKey struct{}
+
 func claimOf(workload *apiserver.Object) (c claim, ok bool) {
-	err := json.Unmarshal([]byte(workload.Annotation(v1beta1.AnnotationClaim)), &c)
-	return c, err == nil
+	known := workload.Cached(claimKey{}, func() any {
+		var c claim
+		if json.Unmarshal([]byte(workload.Annotation(v1beta1.AnnotationClaim)), &c) != nil {
+			return (*claim)(nil)
+		}
+		return &c
+	}).(*claim)
+	if known == nil {
+		return c, false
+	}
+	return *known, true
 }
 
 // stands tells whether the claim is of the reservation that the Workload has.

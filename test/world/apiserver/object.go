@@ -16,11 +16,14 @@ type Object struct {
 	// []any and map[string]any.
 	Body map[string]any
 
-	// deleting, finalizers, owner and owners are in the body's metadata.
-	deleting   bool
-	finalizers []string
-	owner      string
-	owners     []string
+	// labels, annotations, deleting, finalizers, owner and owners are in the body's
+	// metadata, and conditions in its status.
+	labels, annotations map[string]any
+	deleting            bool
+	finalizers          []string
+	owner               string
+	owners              []string
+	conditions          []any
 
 	// json is the encoded body, and parts its members, once encoded; before, parts are
 	// those of an older version.
@@ -48,18 +51,25 @@ type derived struct {
 func newObject(body map[string]any, old *Object) *Object {
 	o := &Object{Body: body, parts: partsOf(old), before: old.derivations()}
 	o.Kind = o.Text("kind")
-	o.Namespace = o.Text("metadata", "namespace")
-	o.Name = o.Text("metadata", "name")
-	o.UID = o.Text("metadata", "uid")
-	o.Generation = o.Int("metadata", "generation")
-	o.Version, _ = strconv.ParseInt(o.Text("metadata", "resourceVersion"), 10, 64)
-	o.deleting = o.At("metadata", "deletionTimestamp") != nil
-	for _, item := range o.List("metadata", "finalizers") {
+	o.conditions = o.List("status", "conditions")
+	meta, _ := body["metadata"].(map[string]any)
+	o.Namespace, _ = meta["namespace"].(string)
+	o.Name, _ = meta["name"].(string)
+	o.UID, _ = meta["uid"].(string)
+	o.Generation, _ = meta["generation"].(int64)
+	version, _ := meta["resourceVersion"].(string)
+	o.Version, _ = strconv.ParseInt(version, 10, 64)
+	o.labels, _ = meta["labels"].(map[string]any)
+	o.annotations, _ = meta["annotations"].(map[string]any)
+	o.deleting = meta["deletionTimestamp"] != nil
+	finalizers, _ := meta["finalizers"].([]any)
+	for _, item := range finalizers {
 		if name, ok := item.(string); ok {
 			o.finalizers = append(o.finalizers, name)
 		}
 	}
-	for _, item := range o.List("metadata", "ownerReferences") {
+	owners, _ := meta["ownerReferences"].([]any)
+	for _, item := range owners {
 		r, _ := item.(map[string]any)
 		uid, _ := r["uid"].(string)
 		o.owners = append(o.owners, uid)
@@ -125,14 +135,20 @@ func (o *Object) List(path ...string) []any {
 }
 
 // Label returns the value of a label; empty when there is none.
-func (o *Object) Label(key string) string { return o.Text("metadata", "labels", key) }
+func (o *Object) Label(key string) string {
+	text, _ := o.labels[key].(string)
+	return text
+}
 
 // Annotation returns the value of an annotation; empty when there is none.
-func (o *Object) Annotation(key string) string { return o.Text("metadata", "annotations", key) }
+func (o *Object) Annotation(key string) string {
+	text, _ := o.annotations[key].(string)
+	return text
+}
 
 // Condition returns the condition of a type; nil when there is none.
 func (o *Object) Condition(kind string) map[string]any {
-	for _, item := range o.List("status", "conditions") {
+	for _, item := range o.conditions {
 		if c, ok := item.(map[string]any); ok && c["type"] == kind {
 			return c
 		}

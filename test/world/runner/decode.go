@@ -66,8 +66,18 @@ func decodedParent(o *apiserver.Object) (*v1beta1.ResumableTrainingJob, error) {
 	return decoded[v1beta1.ResumableTrainingJob](o)
 }
 
-// rulesOf are the rules of the customize hook.
-func rulesOf(parent *v1beta1.ResumableTrainingJob) ([]*plan.Rule, error) {
+type rulesKey struct{}
+
+// rulesOf are the rules of the customize hook, which is asked once for a generation.
+func rulesOf(o *apiserver.Object, parent *v1beta1.ResumableTrainingJob) ([]*plan.Rule, error) {
+	asked := o.Cached(rulesKey{}, func() any {
+		rules, err := askForRules(parent)
+		return result[[]*plan.Rule]{&rules, err}
+	}).(result[[]*plan.Rule])
+	return *asked.value, asked.err
+}
+
+func askForRules(parent *v1beta1.ResumableTrainingJob) ([]*plan.Rule, error) {
 	response := hooks.RelatedTo(parent)
 	if err := response.Validate(); err != nil {
 		return nil, err

@@ -289,7 +289,7 @@ func (r *Runner) observe(j *job) (*compose.Observation, error) {
 		return nil, err
 	}
 	if generation := f.parent.Generation; j.rulesFor != generation {
-		if j.rules, err = rulesOf(parent); err != nil {
+		if j.rules, err = rulesOf(f.parent, parent); err != nil {
 			return nil, err
 		}
 		j.rulesFor, j.relations = generation, relations{}
