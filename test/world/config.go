@@ -6,6 +6,7 @@ import (
 
 	"rtj.dev/rtj/test/world/kueue"
 	"rtj.dev/rtj/test/world/runner"
+	"rtj.dev/rtj/test/world/trainer"
 )
 
 // Config is what a world begins with.
@@ -47,6 +48,8 @@ type Config struct {
 	FaultsLeft int
 	// StepTime is what a step takes; 0: drawn.
 	StepTime time.Duration
+	// Behave chooses how the workers of an attempt behave; nil: it is drawn.
+	Behave func(trainer.Attempt) trainer.Behaviour
 	// JSONEvery has one sync in so many go through the messages of the hooks too; 0 is 100.
 	JSONEvery int
 	// LetPanic has panics end the process, with their stack.

@@ -125,6 +125,9 @@ func (w *World) behave(a trainer.Attempt) trainer.Behaviour {
 	if w.config.Untimed {
 		return trainer.Behaviour{Total: w.config.Steps, Whole: true}
 	}
+	if w.config.Behave != nil {
+		return w.config.Behave(a)
+	}
 	r := Random(w.config.Seed, fmt.Sprintf("attempt %d of %s/%s", a.Number, a.Name, a.RunID))
 	b := trainer.Timed(w.config.Steps)
 	if r.Float64() < w.config.Flaws && !w.calmed {

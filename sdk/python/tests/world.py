@@ -97,7 +97,9 @@ class World:
             RTJ_NODE_NAME="node-a",
             RTJ_CONTROL_DIR=str(self.control_dir),
             MASTER_PORT=str(master),
-            PYTHONPATH=f"{Path(__file__).parent}:{EXAMPLE}",
+            PYTHONPATH=":".join(
+                [str(Path(__file__).parent), str(EXAMPLE), *filter(None, [os.environ.get("PYTHONPATH")])]
+            ),
             OPENBLAS_NUM_THREADS="1",
         )
         self.environ.setdefault("RTJ_YIELD_GRACE_SECONDS", "60")
