@@ -9,8 +9,13 @@ import (
 )
 
 // settled tells whether nothing happens any more that is not a fault or a person,
-// and every job rests.
+// nothing that failed is to be tried again, and every job rests.
 func (w *World) settled() bool {
+	for _, r := range w.runners {
+		if r.Retries() {
+			return false
+		}
+	}
 	for _, uid := range w.promises.order {
 		if !w.promises.lives[uid].rests(w) {
 			return false

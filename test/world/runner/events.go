@@ -139,6 +139,12 @@ func (r *Runner) patchEvents(add func(event.Event), p *patching) {
 	}
 }
 
+// Retries tells whether the sync of a job that failed waits to be tried again.
+func (r *Runner) Retries() bool {
+	now := r.Now()
+	return !r.down && slices.ContainsFunc(r.jobs, func(j *job) bool { return j.queued && j.flight == nil && j.memory.NotBefore.After(now) })
+}
+
 // Next implements event.Actor.
 func (r *Runner) Next() time.Time {
 	if r.down {
