@@ -112,6 +112,28 @@ func TestDifference(t *testing.T) {
 	}
 }
 
+// A report is read back, and what was killed then counts as it was.
+func TestAnEarlierReportIsCarriedOver(t *testing.T) {
+	_, changes := mutantsOf(t, "package sample\nfunc f(n int) int { n++; return n }")
+	file := filepath.Join(t.TempDir(), "report.json")
+	killed := &result{change: changes[0], By: "golden", Test: "TestGolden/a", Reached: true}
+	if err := newReport([]*result{killed, {change: changes[1]}}, nil, true).writeJSON(file); err != nil {
+		t.Fatal(err)
+	}
+	before, err := readReport(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := choose(changes, &options{mutant: -1}, before)
+	if err != nil || len(again) != 1 || again[0] != changes[1] {
+		t.Fatal(again, err)
+	}
+	all := carried(changes, []*result{{change: changes[1], By: "world"}}, before)
+	if len(all) != 2 || all[0].Test != "TestGolden/a" || all[1].By != "world" {
+		t.Error(all)
+	}
+}
+
 // sample prints one line; which one depends on the mutant.
 const sample = `package main
 

@@ -107,14 +107,21 @@ func readReport(file string) (map[key]*result, error) {
 	if err != nil {
 		return nil, err
 	}
-	var r report
+	var r struct {
+		List []struct {
+			change
+			By, Test         string
+			Timeout, Reached bool
+		}
+	}
 	if err := json.Unmarshal(text, &r); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	before := map[key]*result{}
-	for _, m := range r.List {
+	for i := range r.List {
+		m := &r.List[i]
 		if known := before[m.key()]; known == nil || known.killed() {
-			before[m.key()] = m
+			before[m.key()] = &result{change: &m.change, By: m.By, Test: m.Test, Timeout: m.Timeout, Reached: m.Reached}
 		}
 	}
 	return before, nil
