@@ -51,6 +51,10 @@ func (s *situation) noteAttempt() {
 	if a.ran() && entry.StartedAt == nil && (entry.ReadyAt != nil || s.yield != nil || a.drained()) {
 		entry.StartedAt = timePtr(s.startedAt(a))
 	}
+	// It was started late, by an update that was under way when it had ended.
+	if entry.StoppedAt != nil && entry.StartedAt != nil && entry.StoppedAt.Before(entry.StartedAt) {
+		entry.StoppedAt = timePtr(entry.StartedAt.Time)
+	}
 }
 
 func (s *situation) startedAt(a *attempt) time.Time {

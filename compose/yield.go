@@ -5,6 +5,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	jobset "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 
 	"rtj.dev/rtj/api/v1beta1"
@@ -61,7 +62,9 @@ var causes = []rule[v1beta1.YieldCause]{
 		why: func(s *situation) string { return s.spec.Resume.From }},
 	{name: "NeverReady", when: (*situation).startupOverdue, then: cause(v1beta1.CauseStartupDeadline)},
 	{name: "PodsEndedUnasked", when: (*situation).podsEndedTooLong, then: cause(v1beta1.CauseDisruption)},
-	{name: "FinishedAndRuns", when: (*situation).finishedTooLong, then: cause(v1beta1.CauseFinished)},
+	{name: "FinishedAndRuns", when: func(s *situation) bool { return s.overTooLong(true) }, then: cause(v1beta1.CauseFinished)},
+	{name: "OverAndRuns", when: func(s *situation) bool { return s.overTooLong(false) }, then: cause(v1beta1.CauseDisruption)},
+	{name: "SuspendedWithoutJobs", when: (*situation).suspendedEmpty, then: cause(v1beta1.CauseDisruption)},
 	{name: "Undisturbed", when: always, then: nothing[v1beta1.YieldCause]},
 }
 
@@ -135,12 +138,12 @@ func (s *situation) podsEndedTooLong() bool {
 	return true
 }
 
-// finishedTooLong: by their own record the workers have finished, and pods of theirs
-// are left for longer than their grace period and thirty seconds. They hang, and
+// overTooLong: by their own record the workers have ended, finished or not, and pods of
+// theirs are left for longer than their grace period and thirty seconds. They hang, and
 // nothing that they might still do counts.
-func (s *situation) finishedTooLong() bool {
+func (s *situation) overTooLong(finished bool) bool {
 	r := s.records().Result
-	if r == nil || r.Outcome != checkpoint.ResultFinished || r.EndedAt.IsZero() {
+	if r == nil || r.EndedAt.IsZero() || finished != (r.Outcome == checkpoint.ResultFinished) {
 		return false
 	}
 	due := r.EndedAt.Add(s.terminationGrace() + 30*time.Second)
@@ -149,6 +152,14 @@ func (s *situation) finishedTooLong() bool {
 		return false
 	}
 	return true
+}
+
+// suspendedEmpty: somebody suspended the JobSet, and it has made no Job nor says that it
+// is suspended, such as for a quota of objects. Nothing else would end the attempt before
+// its startup deadline.
+func (s *situation) suspendedEmpty() bool {
+	a := s.attempt
+	return a.jobset.suspended() && len(a.jobs) == 0 && a.countedJobs() == 0 && !a.jobset.is(jobset.JobSetSuspended)
 }
 
 // askToYield settles the request for the current attempt: the first cause and

@@ -29,7 +29,7 @@ type parts struct {
 
 // New returns the world of a configuration, at its beginning.
 func New(c Config) *World {
-	w := &World{config: c, clock: &clock{epoch}, promises: newPromises(), deletedByOthers: map[string]bool{}}
+	w := &World{config: c, clock: &clock{epoch}, promises: newPromises(), deletedByOthers: map[string]bool{}, startedByHand: map[string]bool{}}
 	w.api = apiserver.New(w.clock.now)
 	w.collector = apiserver.NewCollector(w.api)
 	w.store = store.New(store.Env{Now: w.clock.now})
@@ -96,7 +96,7 @@ func (w *World) Clone() *World {
 	c.done = append(Script(nil), w.done...)
 	c.decisions = decisions{last: maps.Clone(w.decisions.last)}
 	c.turns, c.turnOf, c.weights = slices.Clone(w.turns), maps.Clone(w.turnOf), maps.Clone(w.weights)
-	c.deletedByOthers = maps.Clone(w.deletedByOthers)
+	c.deletedByOthers, c.startedByHand = maps.Clone(w.deletedByOthers), maps.Clone(w.startedByHand)
 	c.offers = offersOf(&c.parts)
 	c.traced()
 	return &c
@@ -187,5 +187,8 @@ func (w *World) noted(name string) {
 		if strings.HasPrefix(name, fault) {
 			w.unseenAt = w.clock.at
 		}
+	}
+	if jobSet, ok := strings.CutPrefix(name, "user: start JobSet "); ok {
+		w.startedByHand[jobSet] = true
 	}
 }

@@ -95,8 +95,9 @@ func ledgerAddsUp(_ *World, _ *life, write apiserver.Write) string {
 
 // ledgerHasAllRuns: an attempt's account begins before its workers run, to the second,
 // and ends when none runs any more. Attempts that were given up are left out, and those
-// during which a node fell silent, a pod was forced or a Job deleted: nothing that rtj
-// watches shows their processes. One that is told as never started has no run to be
+// during which a node fell silent, a pod was forced, a Job deleted, or the controllers of
+// JobSets and Jobs were late: nothing that rtj watches shows their processes. The same
+// goes for those that somebody started by hand. One that is told as never started has no run to be
 // compared: an instance that does not see its own start yet may say so.
 func ledgerHasAllRuns(w *World, l *life, write apiserver.Write) string {
 	if !accounted(write) {
@@ -108,7 +109,8 @@ func ledgerHasAllRuns(w *World, l *life, write apiserver.Write) string {
 	}
 	for _, a := range accounts(write.New) {
 		n := a.attempt()
-		if was[n] || a.at("startedAt") == "" || a.at("stoppedAt") == "" || l.isForced(n) || isForced(write.New, n) {
+		if was[n] || a.at("startedAt") == "" || a.at("stoppedAt") == "" || l.isForced(n) || isForced(write.New, n) ||
+			w.startedByHand[fmt.Sprintf("%s-%d", write.New.Key(), n)] {
 			continue
 		}
 		for _, run := range w.trainer.Attempts() {

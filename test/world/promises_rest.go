@@ -2,10 +2,12 @@ package world
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"rtj.dev/rtj/api/v1beta1"
 	"rtj.dev/rtj/test/world/apiserver"
+	"rtj.dev/rtj/test/world/runner"
 )
 
 // settled tells whether nothing happens any more that is not a fault or a person,
@@ -26,7 +28,7 @@ func (w *World) settled() bool {
 			return false
 		}
 	}
-	return true
+	return !slices.ContainsFunc(w.runners, (*runner.Runner).Failing)
 }
 
 // rests tells whether the job is where it stays until somebody acts.

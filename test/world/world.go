@@ -30,10 +30,13 @@ type World struct {
 	faults int
 	// damagedAt is when an object of the store was damaged last.
 	damagedAt time.Time
-	// unseenAt is when processes were left last that nobody sees.
+	// unseenAt is when processes were left last that nobody sees, or that Jobs do not
+	// tell of, since their controllers were late.
 	unseenAt time.Time
 	// deletedByOthers are jobs by UID of which somebody else deleted a Workload.
 	deletedByOthers map[string]bool
+	// startedByHand are the JobSets, by namespace and name, that a person started.
+	startedByHand map[string]bool
 	// turns is when each event happened last, in a world that is calm, and turnOf where
 	// the events have theirs, by name.
 	turns  []int
@@ -56,6 +59,9 @@ func (w *World) pass(d time.Duration) {
 		return
 	}
 	waits := w.waits()
+	if !waits && d >= time.Second && w.controllersWait() {
+		w.unseenAt = w.clock.at.Add(d)
+	}
 	w.note(passing(d))
 	w.guard("the clock", func() { w.clock.at = w.clock.at.Add(d) })
 	if waits && w.broken == nil {
@@ -72,6 +78,17 @@ func (w *World) waits() bool {
 		}
 	}
 	return true
+}
+
+// controllersWait tells whether time passes for the controllers of JobSets and Jobs
+// while they have something to do: what these show is then of long ago.
+func (w *World) controllersWait() bool {
+	for c := range w.events() {
+		if c.helps && (strings.HasPrefix(c.Name, "job: ") || strings.HasPrefix(c.Name, "jobset: ")) {
+			return true
+		}
+	}
+	return false
 }
 
 func (w *World) note(line string) {

@@ -213,6 +213,10 @@ func (t *Trainer) processEvents(g *gang, now time.Time, add func(event.Event)) {
 			told = true
 			t.offer(g, add, "hears of the yield", func(g *gang) { g.hear(*learnt, t.env.Now()) })
 		}
+		if at := g.rendezvousEnds(); !at.IsZero() && !now.Before(at) {
+			t.offer(g, add, p.env.podName+" finds no other ranks", func(*gang) { t.exit(uid, 1) })
+			continue
+		}
 		if at, code := g.orphaned(); !g.leads && !at.IsZero() && !now.Before(at) {
 			t.offer(g, add, p.env.podName+" leaves without rank 0", func(*gang) { t.exit(uid, code) })
 		}
@@ -292,6 +296,9 @@ func (g *gang) times(consider func(time.Time)) {
 	}
 	if g.behaviour.Plain || g.told != nil && !g.leads {
 		return
+	}
+	if g.Running > 0 {
+		consider(g.rendezvousEnds())
 	}
 	if g.leads {
 		consider(g.progressDue())

@@ -20,6 +20,7 @@ const (
 	resultTime     = 5 * time.Second
 	finishTime     = time.Minute
 	recordMargin   = 250 * time.Millisecond // of a result after the end of a yield
+	rendezvousTime = 15 * time.Minute       // of the launcher, for all ranks to be there
 	overdueMargin  = 650 * time.Millisecond // of ranks that hear nothing of rank 0
 )
 
@@ -119,6 +120,14 @@ func (t *Trainer) joined(g *gang, now time.Time) {
 		g.opened = true
 	}
 	g.meet(now)
+}
+
+// rendezvousEnds is until when ranks wait for those that are not there; zero: all are.
+func (g *gang) rendezvousEnds() time.Time {
+	if g.present >= g.WorldSize {
+		return time.Time{}
+	}
+	return g.StartedAt.Add(rendezvousTime)
 }
 
 // open notes that rank 0's start() returned.
