@@ -186,6 +186,9 @@ func (s *situation) nextNumber() int32 {
 	if s.attempt != nil {
 		used = max(used, s.attempt.number)
 	}
+	if end := s.was.LastEnd; end != nil {
+		used = max(used, end.Attempt)
+	}
 	if s.document != nil && s.document.Attempt <= maxAttempt {
 		used = max(used, s.document.Attempt)
 	}

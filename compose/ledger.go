@@ -50,19 +50,37 @@ func (s *situation) noteAttempt() {
 	// That it started is known from the JobSet, so it alone is not worth a write.
 	if a.ran() && entry.StartedAt == nil && (entry.ReadyAt != nil || s.yield != nil || a.drained()) {
 		entry.StartedAt = timePtr(s.startedAt(a))
-	}
-	// It was started late, by an update that was under way when it had ended.
-	if entry.StoppedAt != nil && entry.StartedAt != nil && entry.StoppedAt.Before(entry.StartedAt) {
-		entry.StoppedAt = timePtr(entry.StartedAt.Time)
+		s.startedLate(a, entry)
 	}
 }
 
 func (s *situation) startedAt(a *attempt) time.Time {
-	at, err := time.Parse(time.RFC3339, a.jobset.Meta.Annotations[v1beta1.AnnotationStarted])
-	if err != nil {
-		return s.Now
+	if at, err := a.noted(); err == nil {
+		return at
 	}
-	return at
+	return s.Now
+}
+
+// noted is when the JobSet was started, as the update that did it says.
+func (a *attempt) noted() (time.Time, error) {
+	return time.Parse(time.RFC3339, a.jobset.Meta.Annotations[v1beta1.AnnotationStarted])
+}
+
+func (a *attempt) startNoted() bool {
+	_, err := a.noted()
+	return err == nil
+}
+
+// startedLate keeps the account in order of an attempt that was started by an update
+// which was under way when it had ended, or whose start nobody noted.
+func (s *situation) startedLate(a *attempt, entry *v1beta1.LedgerEntry) {
+	switch {
+	case entry.StoppedAt == nil:
+	case !a.startNoted():
+		entry.StartedAt = timePtr(entry.StoppedAt.Time)
+	case entry.StoppedAt.Before(entry.StartedAt):
+		entry.StoppedAt = timePtr(entry.StartedAt.Time)
+	}
 }
 
 func (s *situation) openAccount(a *attempt) {
