@@ -13,7 +13,7 @@ RUNNER ?= embedded
 METACONTROLLER ?=
 NODE ?= process
 
-.PHONY: demo test build dev-up dev-example dev-smoke dev-status dev-down e2e sim reverted mutation bench generate generate-check lint sdk-test sdk-test-torch venv clean
+.PHONY: demo test build dev-up dev-example dev-smoke dev-status dev-down e2e sim explore reverted mutation bench generate generate-check lint sdk-test sdk-test-torch venv clean
 
 demo: venv ## the preempt-and-resume story on a local cluster, with its timeline
 	go run ./test/demo
@@ -48,6 +48,9 @@ e2e: venv ## end-to-end suites; SUITE=e2e|api|cluster|applier|election|manager|m
 
 sim: ## simulated worlds with faults; SEEDS=n of them, SEED_BASE=n the first, SEED=n one alone with all that happens in it
 	go run ./test/world/sim $(if $(SEED),-seed $(SEED),-seeds $(or $(SEEDS),2000) -base $(or $(SEED_BASE),0))
+
+explore: ## every order of the events of small worlds; WORLD=name one of them alone, ARGS for the other flags (-h)
+	go run ./test/world/explore $(if $(WORLD),-world '$(WORLD)') $(ARGS)
 
 reverted: venv ## takes every fix in the table of docs/simulation.md out, and sees whether its bug shows again; ONLY=text in a patch's name
 	go run ./test/world/reverted -only '$(ONLY)'

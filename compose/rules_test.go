@@ -8,9 +8,12 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"rtj.dev/rtj/compose"
 )
 
 // table is a rule table as its source has it.
@@ -51,6 +54,20 @@ func TestConceptsNameEveryTable(t *testing.T) {
 		if row := fmt.Sprintf("| `%s` | `compose/%s` |", name, table.file); !strings.Contains(string(text), row) {
 			t.Errorf("docs/concepts.md has no row %s", row)
 		}
+	}
+}
+
+// TestTablesAreAll: Tables has every table and rule that the source has.
+func TestTablesAreAll(t *testing.T) {
+	inSource := ruleTables(t)
+	for name, rules := range compose.Tables() {
+		if !slices.Equal(rules, inSource[name].rules) {
+			t.Errorf("table %s:\n%v\n%v", name, rules, inSource[name].rules)
+		}
+		delete(inSource, name)
+	}
+	for name := range inSource {
+		t.Errorf("Tables has no table %s", name)
 	}
 }
 

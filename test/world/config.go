@@ -42,9 +42,10 @@ type Config struct {
 	Reshard string
 	// Lag has the views of rtj be late, SlowReads its readings of the store take time.
 	Lag, SlowReads bool
-	// Untimed has a step and each save be an event that takes no time, as exploration
-	// wants them; FaultsLeft is how many faults an exploration may try in a run.
-	Untimed    bool
+	// Explored is as exploration wants it: all workers behave in the same way and take
+	// the same time, and what may come in another order without making a difference
+	// comes in one. FaultsLeft is how many faults an exploration may try in a run.
+	Explored   bool
 	FaultsLeft int
 	// StepTime is what a step takes; 0: drawn.
 	StepTime time.Duration
@@ -82,6 +83,17 @@ func drawn(seed uint64) Config {
 	return c
 }
 
+// again is how often people create a job anew once it is gone.
+func (c Config) again(i int) int {
+	switch {
+	case !c.Explored:
+		return 2
+	case i < c.Urgent:
+		return 1 // it comes later
+	}
+	return 0
+}
+
 func (c Config) jobNames() (names []string) {
 	for i := range c.Jobs {
 		names = append(names, fmt.Sprintf("%c", 'a'+i))
@@ -91,16 +103,10 @@ func (c Config) jobNames() (names []string) {
 
 func (c Config) kueue() kueue.Config {
 	config := kueue.Defaults()
-	config.Late = !c.Untimed && Random(c.Seed, "kueue").IntN(2) == 0
+	config.Late = !c.Explored && Random(c.Seed, "kueue").IntN(2) == 0
 	return config
 }
 
 func (c Config) runner(i int) runner.Options {
-	return runner.Options{Name: fmt.Sprintf("rtj-%d", i), PodIntegration: true, Lag: c.Lag, SlowReads: c.SlowReads, InOrder: c.Untimed, Faults: true}
-}
-
-// Small is a world to be explored: so many jobs, of one pod each, that share quota for
-// one, and trainings of two steps with a checkpoint after each.
-func Small(jobs, urgent, acts, faults int) Config {
-	return Config{Jobs: jobs, Urgent: urgent, Pods: 1, Quotas: []int64{1}, Runners: 1, Steps: 2, Acts: acts, Untimed: true, FaultsLeft: faults}
+	return runner.Options{Name: fmt.Sprintf("rtj-%d", i), PodIntegration: true, Lag: c.Lag, SlowReads: c.SlowReads, InOrder: c.Explored, Faults: true}
 }

@@ -4,12 +4,13 @@ import (
 	"rtj.dev/rtj/compose"
 )
 
-// decisions are the rules that matched, and which came after which.
+// decision is one rule that matched.
+type decision struct{ job, table, rule string }
+
+// decisions are the rules that matched, in order, since somebody asked.
 type decisions struct {
 	calls int
-	rules []string
-	// last is the rule that matched last, by job and table.
-	last map[string]string
+	rules []decision
 }
 
 // decided is told of every decision.
@@ -18,23 +19,14 @@ func (w *World) decided(_ string, o *compose.Observation, d *compose.Decision) {
 		return
 	}
 	w.decisions.calls++
-	if w.decisions.last == nil {
-		w.decisions.last = map[string]string{}
-	}
 	for _, match := range d.Rules {
-		rule := match.Table + " " + match.Rule
-		w.decisions.rules = append(w.decisions.rules, rule)
-		key := o.Parent.Name + " " + match.Table
-		if before := w.decisions.last[key]; before != "" && before != match.Rule {
-			w.decisions.rules = append(w.decisions.rules, match.Table+" "+before+" > "+match.Rule)
-		}
-		w.decisions.last[key] = match.Rule
+		w.decisions.rules = append(w.decisions.rules, decision{o.Parent.Name, match.Table, match.Rule})
 	}
 }
 
 // takeDecided returns what was decided since the last call.
-func (w *World) takeDecided() (rules []string, calls int) {
+func (w *World) takeDecided() (rules []decision, calls int) {
 	rules, calls = w.decisions.rules, w.decisions.calls
-	w.decisions.rules, w.decisions.calls = nil, 0
+	w.decisions = decisions{}
 	return rules, calls
 }

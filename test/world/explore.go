@@ -1,27 +1,11 @@
 package world
 
 import (
-	"fmt"
-	"maps"
-	"slices"
-	"strings"
+	"encoding/binary"
 	"sync"
 
 	"rtj.dev/rtj/test/world/fingerprint"
 )
-
-// Reductions are why [Explore] need not try every order. Each names events that
-// commute with those they are not tried against, or a freedom that is left to the
-// random runs.
-var Reductions = []string{
-	"time passes only when nothing else may happen, and then to the next moment at which something is due; an event that is later than that is one of the faults",
-	"what the JobSet and Job controllers, scheduler, kubelets, garbage collector, workers and store may do is done in one order among themselves: each writes objects of its own, and the others react to what stands in the end; against rtj, Kueue and people every order is tried",
-	"of these, what rtj cannot see, neither in JobSets and Jobs nor in the store nor by a LIST of pods, happens together with the next that it can",
-	"the children of one answer are written one after the other, though several may be on their way: they are different objects",
-	"the requests of a sync and its patches follow each other; that anything else happens between two of them is one of the faults",
-	"rtj's views follow at once before each sync; a sync by an older view is one of the faults",
-	"states are equal if they differ only in UIDs, resourceVersions and the date",
-}
 
 // Exploration is what an exploration found.
 type Exploration struct {
@@ -33,119 +17,184 @@ type Exploration struct {
 	Ends int
 	// Closed tells that there is nothing more to explore.
 	Closed bool
-	// Rules counts the decisions of every "table rule", Pairs those of a rule after
-	// another of the same table and job: "table rule > rule".
-	Rules, Pairs map[string]int
+	// Coverage is which rules decided, and after which.
+	Coverage Coverage
 	// Broken is the first promise that was not kept, and Script how.
 	Broken *Broken
 	Script Script
+	// Audited is how many states were explored a second time, from another world with
+	// the same fingerprint, and Unsound the first difference; empty: none.
+	Audited int
+	Unsound string
+}
+
+// Options of an exploration.
+type Options struct {
+	// Workers explore at once.
+	Workers int
+	// Audit explores one in so many of the worlds whose fingerprint is known a second
+	// time, and compares; 0: none.
+	Audit int
+	// Stop ends the exploration once it is true, Progress is told now and then.
+	Stop     func() bool
+	Progress func(*Exploration)
 }
 
 // explorer explores with several workers, which share what is known.
 type explorer struct {
+	Options
 	mu    sync.Mutex
 	more  *sync.Cond
-	seen  map[fingerprint.Sum]struct{}
-	stack []*World
+	known map[fingerprint.Sum]int32
+	// leads are what each state led to, if that is audited.
+	leads []lead
+	stack []todo
 	busy  int
 	found Exploration
-	stop  func() bool
+	cover coverage
+}
+
+// todo is a world to be explored: a new state, or another world of one that is known.
+type todo struct {
+	*World
+	state int32
+	again bool
 }
 
 // Explore tries every order of events of a world, with at most FaultsLeft faults a
-// run, until nothing is new or stop tells to. progress, if set, is told now and then.
-func Explore(c Config, workers int, stop func() bool, progress func(*Exploration)) *Exploration {
-	x := &explorer{seen: map[fingerprint.Sum]struct{}{}, stop: stop}
+// run, until nothing is new or it is stopped.
+func Explore(c Config, o Options) *Exploration {
+	x := &explorer{Options: o, known: map[fingerprint.Sum]int32{}}
 	x.more = sync.NewCond(&x.mu)
-	x.found = Exploration{Rules: map[string]int{}, Pairs: map[string]int{}}
+	x.cover.begin()
 	first := New(c)
 	first.record = true
 	first.faults = c.FaultsLeft
 	first.offerFaults(c.FaultsLeft > 0)
-	x.push(first)
+	first.queuesReady()
+	x.push(first, todo{state: -1})
 	var all sync.WaitGroup
-	for range workers {
-		all.Go(func() { x.work(progress) })
+	for range max(1, o.Workers) {
+		all.Go(x.work)
 	}
 	all.Wait()
-	x.found.States = len(x.seen)
-	x.found.Closed = x.found.Broken == nil && len(x.stack) == 0
+	x.found.States = len(x.known)
+	x.found.Left = len(x.stack)
+	x.found.Closed = x.found.Broken == nil && x.found.Unsound == "" && len(x.stack) == 0
+	x.found.Coverage = x.cover.close()
 	return &x.found
 }
 
 // push keeps a world to be explored if it is a new one. The lock is not held.
-func (x *explorer) push(w *World) {
+func (x *explorer) push(w *World, from todo) (id int32) {
 	sum := w.fingerprint()
+	decided, calls := w.takeDecided()
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if _, known := x.seen[sum]; known {
-		return
+	id, known := x.known[sum]
+	if !known {
+		id = int32(len(x.known))
+		x.known[sum] = id
+		x.leads = append(x.leads, lead{})
 	}
-	x.seen[sum] = struct{}{}
-	x.stack = append(x.stack, w)
-	x.more.Signal()
+	x.found.Calls += calls
+	x.cover.edge(from.state, id, decided)
+	again := known && !from.again && x.Audit > 0 && binary.LittleEndian.Uint64(sum[:])%uint64(x.Audit) == 0
+	if !known || again {
+		x.stack = append(x.stack, todo{w, id, again})
+		x.more.Signal()
+	}
+	return id
 }
 
 // pop waits for a world; nil when there is nothing more to do.
-func (x *explorer) pop(done *World) *World {
+func (x *explorer) pop(done bool) (next todo) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if done != nil {
+	if done {
 		x.busy--
 	}
-	for len(x.stack) == 0 && x.busy > 0 && x.found.Broken == nil {
+	over := func() bool { return x.found.Broken != nil || x.found.Unsound != "" }
+	for len(x.stack) == 0 && x.busy > 0 && !over() {
 		x.more.Wait()
 	}
-	if len(x.stack) == 0 || x.found.Broken != nil || x.stop() {
+	if len(x.stack) == 0 || over() || x.Stop != nil && x.Stop() {
 		x.more.Broadcast()
-		return nil
+		return todo{}
 	}
-	w := x.stack[len(x.stack)-1]
+	next = x.stack[len(x.stack)-1]
+	x.stack[len(x.stack)-1] = todo{}
 	x.stack = x.stack[:len(x.stack)-1]
 	x.busy++
-	return w
+	return next
 }
 
-func (x *explorer) work(progress func(*Exploration)) {
-	var w *World
+func (x *explorer) work() {
+	done := false
 	for {
-		if w = x.pop(w); w == nil {
+		next := x.pop(done)
+		if done = next.World != nil; !done {
 			return
 		}
-		steps := x.expand(w)
+		steps := x.expand(next)
 		x.mu.Lock()
 		before := x.found.Steps
 		x.found.Steps += steps
-		x.found.States, x.found.Left = len(x.seen), len(x.stack)
-		if progress != nil && before/20_000 != x.found.Steps/20_000 {
-			progress(&x.found)
+		x.found.States, x.found.Left = len(x.known), len(x.stack)
+		if x.Progress != nil && before/50_000 != x.found.Steps/50_000 {
+			x.Progress(&x.found)
 		}
 		x.mu.Unlock()
 	}
 }
 
 // expand tries everything that may happen in a world.
-func (x *explorer) expand(w *World) (steps int) {
+func (x *explorer) expand(w todo) (steps int) {
 	trials := w.trials()
 	if len(trials) == 0 {
-		x.rests(w)
-		return 0
+		x.rests(w.World)
+	}
+	led := lead{}
+	if x.Audit > 0 {
+		led.from = w.Clone()
 	}
 	for i, t := range trials {
-		next := w
+		next := w.World
 		if i < len(trials)-1 {
 			next = w.Clone()
 		}
 		next.try(t)
-		steps++
-		x.count(next)
+		next, along := next.goAlong()
+		steps += 1 + along
 		if next.broken != nil {
 			x.broke(next)
 			return steps
 		}
-		x.push(next)
+		led.trials, led.to = append(led.trials, t), append(led.to, x.push(next, w))
+	}
+	if x.Audit > 0 {
+		x.audit(w, led)
 	}
 	return steps
+}
+
+// alongAtMost bounds how far a world goes on by itself, since it may go in a circle.
+const alongAtMost = 64
+
+// goAlong has happen what alone may happen, and syncs that change nothing, until there
+// is a choice.
+func (w *World) goAlong() (next *World, steps int) {
+	for next = w; next.broken == nil && steps < alongAtMost; steps++ {
+		trials := next.trials()
+		if t := only(trials); t != nil {
+			next.try(*t)
+		} else if quiet := next.quiet(trials); quiet != nil {
+			next = quiet
+		} else {
+			break
+		}
+	}
+	return next, steps
 }
 
 // rests looks at a state in which nothing may happen any more.
@@ -167,166 +216,72 @@ func (x *explorer) broke(w *World) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.found.Broken == nil {
-		x.found.Broken, x.found.Script = w.broken, w.done
+		x.found.Broken, x.found.Script = w.broken, w.done.script()
 	}
 	x.more.Broadcast()
 }
 
-// count adds what the last step decided.
-func (x *explorer) count(w *World) {
-	decided, calls := w.takeDecided()
-	if calls == 0 {
-		return
-	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.found.Calls += calls
-	for _, rule := range decided {
-		if strings.Contains(rule, " > ") {
-			x.found.Pairs[rule]++
-		} else {
-			x.found.Rules[rule]++
-		}
-	}
-}
-
-// trial is what is tried in a state: an event by its name, or time that passes.
-type trial struct {
-	name  string
-	fault bool
-}
-
-// trials are what the reductions leave, in a stable order.
-func (w *World) trials() (list []trial) {
-	amid := ""
-	for e := range w.events() {
-		if !e.Fault && midSync(e.Name) {
-			amid = e.Name
-			list = append(list, trial{name: amid})
-			break
-		}
-	}
-	byThemselves, free := false, amid != ""
-	for e := range w.events() {
-		// Anything else in the middle of a sync counts as a fault.
-		fault := e.Fault || amid != ""
-		if e.Name == amid || fault && w.faults == 0 {
-			continue
-		}
-		if e.helps {
-			free = true
-			if settlesByItself(e.Name) {
-				if byThemselves {
-					continue
-				}
-				byThemselves = true
-			}
-		}
-		list = append(list, trial{e.Name, fault})
-	}
-	if next := w.next(); !next.IsZero() && (!free || w.faults > 0) {
-		list = append(list, trial{passing(w.pause(next)), free})
-	}
-	return list
-}
-
-// midSync tells whether an event is a request of a sync that began, or of its patches.
-func midSync(name string) bool {
-	who, what, _ := strings.Cut(name, ": ")
-	return strings.HasPrefix(who, "rtj-") && !strings.HasPrefix(what, "sync ") && what != "starts"
-}
-
-// settlesByItself tells whether an event is one of those whose order among
-// themselves makes no difference.
-func settlesByItself(name string) bool {
-	who, _, _ := strings.Cut(name, ": ")
-	switch who {
-	case "jobset", "job", "scheduler", "kubelet", "nodes", "podgc", "taints", "collector", "namespace", "trainer", "store":
-		return true
-	}
-	return false
-}
-
-// try has one of the trials happen, and counts the fault if it is one.
-func (w *World) try(t trial) {
-	if t.fault {
-		defer func() {
-			if w.faults--; w.faults == 0 {
-				w.offerFaults(false)
-			}
-		}()
-	}
-	if d, ok := timeOf(t.name); ok {
-		w.pass(d)
-		return
-	}
-	for e := range w.events() {
-		if e.Name == t.name {
-			before := w.visible()
-			w.do(*e)
-			if !t.fault && settlesByItself(t.name) {
-				w.goOn(before)
-			}
-			return
-		}
-	}
-	w.fail("clones offer the same events", fmt.Sprintf("%q is not offered", t.name))
-}
-
-// sight is what rtj can see of what happens by itself, and its LISTs.
-type sight struct{ jobSets, jobs, store, pods int64 }
-
-func (w *World) visible() sight {
-	s := sight{jobSets: w.api.Changed("JobSet"), jobs: w.api.Changed("Job"), store: w.store.Revision()}
-	for _, pod := range w.api.List("Pod") {
-		if mayRun(pod) {
-			s.pods++
-		}
-	}
-	return s
-}
-
-// goOn has what settles by itself go on until rtj could see that it did.
-func (w *World) goOn(before sight) {
-	for w.broken == nil && w.visible() == before {
-		more := false
-		for e := range w.events() {
-			if more = !e.Fault && settlesByItself(e.Name); more {
-				w.do(*e)
-				break
-			}
-		}
-		if !more {
-			return
-		}
-	}
-}
-
-// Summary of an exploration for people, in lines: how often each rule decided, then how
-// often each came after another.
-func (x *Exploration) Summary() (lines []string) {
-	for _, counts := range []map[string]int{x.Rules, x.Pairs} {
-		for _, name := range slices.Sorted(maps.Keys(counts)) {
-			lines = append(lines, fmt.Sprintf("%8d  %s", counts[name], name))
-		}
-	}
-	return lines
-}
-
 // fingerprint tells the world apart from all that have another future.
-func (w *World) fingerprint() fingerprint.Sum {
-	h := fingerprint.New(w.api)
+func (w *World) fingerprint() fingerprint.Sum { return w.hash(false).Sum() }
+
+// newHash has taken up nothing yet of the world.
+func (w *World) newHash() *fingerprint.Hash {
+	var running []string
 	for _, r := range w.runners {
+		if r.Running() {
+			running = append(running, r.Observer())
+		}
+	}
+	return fingerprint.New(w.api, running...)
+}
+
+// hash takes up what decides the world's future; whole has texts stand as they are.
+func (w *World) hash(whole bool) *fingerprint.Hash {
+	h := w.newHash()
+	h.Whole = whole
+	h.Server(w.api)
+	for _, r := range w.runners {
+		h.Part(r.Name)
 		r.Fingerprint(h)
 	}
+	h.Part("kueue")
 	w.kueue.Fingerprint(h)
+	h.Part("cluster")
 	w.cluster.Fingerprint(h)
+	h.Part("trainer")
 	w.trainer.Fingerprint(h)
+	h.Part("store")
 	w.store.Fingerprint(h)
+	h.Part("people")
 	h.Int(int64(w.people.acts))
 	for _, p := range w.people.plans {
 		h.Int(int64(p.again))
 	}
+	h.Part("faults")
 	h.Int(int64(w.faults))
-	return h.Sum()
+	h.Time(w.healsAt)
+	h.Time(w.damagedAt)
+	h.Part("promises")
+	w.promises.fingerprint(h)
+	return h
+}
+
+// fingerprint takes up what the promises remember and nothing else tells.
+func (p *promises) fingerprint(h *fingerprint.Hash) {
+	for _, uid := range p.order {
+		l := p.lives[uid]
+		if h.Bool(l.gone); l.gone {
+			continue
+		}
+		h.Text(l.name)
+		h.Bool(l.rolledBack)
+		h.Bool(l.restoreFailed)
+		highest := int64(0)
+		for n := range l.launched {
+			highest = max(highest, n)
+		}
+		h.Int(highest)
+		h.Int(int64(len(l.launched)))
+		h.JSON(l.launched[highest])
+	}
 }

@@ -49,10 +49,13 @@ func New(c Config) *World {
 	w.traced()
 	for i, name := range c.jobNames() {
 		spec := jobSpec("queue", int64(c.Pods), 3)
+		if c.Explored {
+			spec["checkpoint"].(map[string]any)["interval"] = "1s" // after each step
+		}
 		if i < c.Urgent {
 			spec["priorityClassName"] = "high"
 		}
-		w.people.plans = append(w.people.plans, plan{name: name, spec: spec, again: 2})
+		w.people.plans = append(w.people.plans, plan{name: name, spec: spec, again: c.again(i)})
 		if i >= c.Urgent {
 			w.people.create(&w.people.plans[len(w.people.plans)-1]) // the urgent ones come later
 		}
@@ -93,8 +96,7 @@ func (w *World) Clone() *World {
 	for _, r := range w.runners {
 		c.runners = append(c.runners, r.Clone(c.runnerEnv()))
 	}
-	c.done = append(Script(nil), w.done...)
-	c.decisions = decisions{last: maps.Clone(w.decisions.last)}
+	c.decisions.rules = slices.Clip(w.decisions.rules)
 	c.turns, c.turnOf, c.weights = slices.Clone(w.turns), maps.Clone(w.turnOf), maps.Clone(w.weights)
 	c.deletedByOthers, c.startedByHand = maps.Clone(w.deletedByOthers), maps.Clone(w.startedByHand)
 	c.offers = offersOf(&c.parts)
@@ -122,8 +124,10 @@ func (w *World) runnerEnv() runner.Env {
 
 // behave chooses how the workers of an attempt behave.
 func (w *World) behave(a trainer.Attempt) trainer.Behaviour {
-	if w.config.Untimed {
-		return trainer.Behaviour{Total: w.config.Steps, Whole: true}
+	if w.config.Explored {
+		b := trainer.Behaviour{Total: w.config.Steps, Whole: true, StepTime: 10 * time.Second, SaveTime: 3 * time.Second, RestoreTime: time.Second}
+		b.Reshard = w.config.Reshard
+		return b
 	}
 	if w.config.Behave != nil {
 		return w.config.Behave(a)

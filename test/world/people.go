@@ -148,6 +148,18 @@ func (p *people) administer(add func(event.Event)) {
 	}
 }
 
+// stopped tells whether a queue is.
+func (p *people) stopped() bool {
+	for _, kind := range []string{"ClusterQueue", "LocalQueue"} {
+		for _, o := range p.api.List(kind) {
+			if policy := o.Text("spec", "stopPolicy"); policy != "" && policy != "None" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // startQueues starts all queues that somebody stopped.
 func (p *people) startQueues() {
 	for _, kind := range []string{"ClusterQueue", "LocalQueue"} {

@@ -38,7 +38,7 @@ func Shrink(seed uint64, budget int, progress func(length int)) (Script, *Broken
 		return nil, nil
 	}
 	broken := w.broken
-	short := shrink(w.done, budget, func(s Script) bool {
+	short := shrink(w.done.script(), budget, func(s Script) bool {
 		replay := Replay(c, s)
 		if replay == nil || replay.Promise != w.broken.Promise {
 			return false
@@ -168,7 +168,7 @@ func (w *World) calm() {
 	}
 	w.settleDown()
 	w.settle()
-	if w.broken != nil || w.config.Untimed {
+	if w.broken != nil || w.config.Explored {
 		return
 	}
 	w.people.putRight()
@@ -259,7 +259,7 @@ func (w *World) turnNamed(name string) int {
 // Recorded runs the world of a seed and returns all that happened.
 func Recorded(seed uint64) (Script, Result) {
 	w := run(drawn(seed), true)
-	return w.done, w.result()
+	return w.done.script(), w.result()
 }
 
 // RecordedScript does what a script says in the world of a seed, then lets it come to
@@ -269,7 +269,7 @@ func RecordedScript(seed uint64, s Script) (Script, Result) {
 	w.record = true
 	w.perform(s)
 	w.calm()
-	return w.done, w.result()
+	return w.done.script(), w.result()
 }
 
 func (w *World) result() Result {

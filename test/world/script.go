@@ -3,6 +3,7 @@ package world
 import (
 	"bufio"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -10,6 +11,20 @@ import (
 // Script is a run as a list of what happened: names of events, and "clock +12s" for
 // the passing of time.
 type Script []string
+
+// past is what happened last, and before that: clones share it.
+type past struct {
+	before *past
+	line   string
+}
+
+func (p *past) script() (s Script) {
+	for ; p != nil; p = p.before {
+		s = append(s, p.line)
+	}
+	slices.Reverse(s)
+	return s
+}
 
 // passing is the line of a script for time that passes.
 func passing(d time.Duration) string { return "clock +" + d.String() }
@@ -47,6 +62,10 @@ func (w *World) perform(s Script) {
 		}
 		if d, ok := timeOf(line); ok {
 			w.pass(d)
+			continue
+		}
+		if line == healing {
+			w.heal()
 			continue
 		}
 		for c := range w.events() {

@@ -19,7 +19,7 @@ type World struct {
 	// steps counts events and passings of time; done are they, if recorded.
 	steps  int
 	record bool
-	done   Script
+	done   *past
 	// calls counts those of the hook that might have gone through its messages, and
 	// decisions is what was decided since somebody asked.
 	calls     int
@@ -28,6 +28,8 @@ type World struct {
 	// in an exploration.
 	calmed bool
 	faults int
+	// healsAt is when failures that last end in an exploration; zero: there is none.
+	healsAt time.Time
 	// damagedAt is when an object of the store was damaged last.
 	damagedAt time.Time
 	// unseenAt is when processes were left last that nobody sees, or that Jobs do not
@@ -94,7 +96,7 @@ func (w *World) controllersWait() bool {
 func (w *World) note(line string) {
 	w.steps++
 	if w.record {
-		w.done = append(w.done, line)
+		w.done = &past{w.done, line}
 	}
 }
 

@@ -128,6 +128,15 @@ func (s *Server) Get(kind, namespace, name string) *Object {
 // not be changed.
 func (s *Server) List(kind string) []*Object { return s.kinds[kind].now() }
 
+// Each calls do for every object, by kind, namespace and name.
+func (s *Server) Each(do func(*Object)) {
+	for _, kind := range s.Kinds() {
+		for _, o := range s.List(kind) {
+			do(o)
+		}
+	}
+}
+
 // Owned returns the objects of a kind that the owner controls.
 func (s *Server) Owned(kind, ownerUID string) (owned []*Object) {
 	for _, o := range s.List(kind) {

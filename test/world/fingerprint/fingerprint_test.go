@@ -39,6 +39,7 @@ func world(later time.Duration, before int, claim time.Duration) *apiserver.Serv
 
 func sum(s *apiserver.Server, more ...string) fingerprint.Sum {
 	h := fingerprint.New(s)
+	h.Server(s)
 	for _, text := range more {
 		h.JSON(text)
 	}

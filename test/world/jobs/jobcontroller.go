@@ -384,7 +384,7 @@ func (c *Cluster) syncPods(j *job, plan jobPlan) {
 // letGo removes the tracking finalizer.
 func (c *Cluster) letGo(p *pod) {
 	var rest any
-	if names := slices.DeleteFunc(p.Finalizers(), func(f string) bool { return f == batchv1.JobTrackingFinalizer }); len(names) > 0 {
+	if names := slices.DeleteFunc(slices.Clone(p.Finalizers()), func(f string) bool { return f == batchv1.JobTrackingFinalizer }); len(names) > 0 {
 		rest = anys(names)
 	}
 	_, _ = c.API.Patch(byJob, "Pod", p.Namespace, p.Name, object{"metadata": object{"uid": p.UID, "finalizers": rest}}, "")

@@ -1,13 +1,19 @@
 package runner
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"rtj.dev/rtj/compose"
 	"rtj.dev/rtj/compose/checkpoint"
 	"rtj.dev/rtj/hooks/edge"
+	"rtj.dev/rtj/metacontroller/applier/plan"
 	"rtj.dev/rtj/test/world/apiserver"
 	"rtj.dev/rtj/test/world/store"
 )
@@ -17,6 +23,12 @@ type Hash interface {
 	store.Hash
 	// Object takes up a version of an object.
 	Object(*apiserver.Object)
+	// Place is where an object is among those that exist, by its UID.
+	Place(uid string) int
+	// Over tells whether a job has ended for good, so that nothing is done about it.
+	Over(uid string) bool
+	// Newest tells whether a version is the newest of an object.
+	Newest(version string) bool
 }
 
 // meaning is what a snapshot says, once it was asked for.
@@ -25,10 +37,13 @@ type meaning struct {
 	text string
 }
 
+// readingCounts is how long it matters when a reading was made: by then another one is
+// due, whatever it is for.
+const readingCounts = 95 * time.Second
+
 // Fingerprint takes up what decides the instance's future.
 func (r *Runner) Fingerprint(h Hash) {
 	h.Bool(r.down)
-	h.Int(int64(r.starts)) // the name of the observer stands in status
 	h.Int(int64(len(r.late)))
 	for i := range r.late {
 		h.Text(r.late[i].name)
@@ -42,9 +57,17 @@ func (r *Runner) Fingerprint(h Hash) {
 	}
 	h.Int(int64(len(r.jobs)))
 	for _, j := range r.jobs {
-		j.take(h)
+		if j.flight != nil || !h.Over(string(j.memory.UID)) {
+			j.take(h)
+		} else {
+			h.Bool(j.queued)
+			h.Time(j.alarm)
+		}
 	}
-	for _, uid := range slices.Sorted(maps.Keys(r.edges)) {
+	for _, uid := range slices.SortedFunc(maps.Keys(r.edges), func(a, b types.UID) int { return byPlace(h, string(a), string(b)) }) {
+		if h.Over(string(uid)) {
+			continue
+		}
 		h.JSON(string(uid))
 		r.edges[uid].take(h)
 	}
@@ -57,18 +80,65 @@ func (r *Runner) Fingerprint(h Hash) {
 			h.Int(of.revision) // what was read so far
 		}
 	}
-	r.reader.Fingerprint(h, r.prefixes()...)
+	r.reader.Fingerprint(h, r.prefixes(h)...)
 	for _, p := range r.patching {
 		r.takePatching(h, p)
 	}
-	for _, text := range r.made.Lately(r.Now()) {
+	takeMade(h, r.made.Lately(r.Now()))
+}
+
+// takeMade takes up the patches that count as made lately. One of a version that is
+// not the newest any more will not be wanted again.
+func takeMade(h Hash, lately []string) {
+	lately = slices.DeleteFunc(lately, func(text string) bool {
+		_, version, _ := strings.Cut(text, `resourceVersion":"`)
+		version, _, _ = strings.Cut(version, " ")
+		return version != "" && !h.Newest(version)
+	})
+	slices.SortStableFunc(lately, func(a, b string) int {
+		a, _, _ = strings.Cut(a, " ")
+		b, _, _ = strings.Cut(b, " ")
+		return byPlace(h, a, b)
+	})
+	for _, text := range lately {
 		h.JSON(text)
 	}
 }
 
-// prefixes are where the runs of the jobs are that are seen.
-func (r *Runner) prefixes() (list []string) {
+// byPlace orders UIDs in the same way in worlds that are alike.
+func byPlace(h Hash, a, b string) int {
+	return cmp.Or(h.Place(a)-h.Place(b), cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
+}
+
+// takeMemory takes up what the applier remembers of a job.
+func takeMemory(h Hash, m *plan.Memory) {
+	var state map[string]json.RawMessage
+	type record struct {
+		UID  string `json:"uid"`
+		text json.RawMessage
+	}
+	var records []record
+	var raw []json.RawMessage
+	if json.Unmarshal([]byte(textOf(m)), &state) != nil || json.Unmarshal(state["records"], &raw) != nil || json.Unmarshal(state["records"], &records) != nil {
+		panic("the applier's memory has another form")
+	}
+	for i := range raw {
+		records[i].text = raw[i]
+	}
+	delete(state, "records")
+	takeJSON(h, state)
+	slices.SortFunc(records, func(a, b record) int { return byPlace(h, a.UID, b.UID) })
+	for _, r := range records {
+		h.JSON(string(r.text))
+	}
+}
+
+// prefixes are where the runs of the jobs are that are seen and not over.
+func (r *Runner) prefixes(h Hash) (list []string) {
 	for _, o := range r.views[parents].objects {
+		if h.Over(o.UID) {
+			continue
+		}
 		if parent, err := decodedParent(o); err == nil {
 			run := edge.PlaceOf(parent).Run(nil)
 			list = append(list, store.RunPrefix(run.Location.URI, run.Namespace, run.Name, run.RunID))
@@ -103,7 +173,7 @@ func (j *job) take(h Hash) {
 	h.Bool(j.queued)
 	h.Time(j.alarm)
 	h.Int(j.rulesFor)
-	takeJSON(h, j.memory)
+	takeMemory(h, j.memory)
 	f := j.flight
 	if h.Bool(f != nil); f == nil {
 		return
@@ -162,7 +232,8 @@ func (m *edgeMemory) take(h Hash) {
 	if m.told.of != snapshot {
 		m.told = meaning{snapshot, store.Plain(textOf(snapshot))}
 	}
-	h.JSON(m.told.text)
+	h.Told(m.told.text)
+	h.Age(snapshot.ListedAt, readingCounts, "store")
 }
 
 func (r *Runner) takePatching(h Hash, p *patching) {

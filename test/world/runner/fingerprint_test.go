@@ -14,12 +14,20 @@ import (
 // plainHash is what is taken up, as it is.
 type plainHash struct{ text strings.Builder }
 
-func (h *plainHash) Text(s string)              { fmt.Fprintf(&h.text, "%q\n", s) }
-func (h *plainHash) Int(n int64)                { fmt.Fprintln(&h.text, n) }
-func (h *plainHash) Bool(is bool)               { fmt.Fprintln(&h.text, is) }
-func (h *plainHash) Time(t time.Time)           { fmt.Fprintln(&h.text, t.UTC()) }
-func (h *plainHash) JSON(s string)              { fmt.Fprintln(&h.text, s) }
-func (h *plainHash) Object(o *apiserver.Object) { fmt.Fprintln(&h.text, string(o.JSON())) }
+func (h *plainHash) Text(s string)      { fmt.Fprintf(&h.text, "%q\n", s) }
+func (h *plainHash) Int(n int64)        { fmt.Fprintln(&h.text, n) }
+func (h *plainHash) Bool(is bool)       { fmt.Fprintln(&h.text, is) }
+func (h *plainHash) Time(t time.Time)   { fmt.Fprintln(&h.text, t.UTC()) }
+func (h *plainHash) JSON(s string)      { fmt.Fprintln(&h.text, s) }
+func (h *plainHash) Told(s string)      { fmt.Fprintln(&h.text, s) }
+func (h *plainHash) Place(string) int   { return 0 }
+func (h *plainHash) Over(string) bool   { return false }
+func (h *plainHash) Newest(string) bool { return true }
+func (h *plainHash) Aged(s string, _ time.Duration) {
+	fmt.Fprintln(&h.text, s)
+}
+func (h *plainHash) Age(t time.Time, _ time.Duration, _ string) { h.Time(t) }
+func (h *plainHash) Object(o *apiserver.Object)                 { fmt.Fprintln(&h.text, string(o.JSON())) }
 
 // fingerprint of the instances and of what they act upon.
 func (r *rig) fingerprint() string {

@@ -74,8 +74,8 @@ type Runner struct {
 	// late are requests that the process does not wait for any more. They outlive it.
 	late []request
 
-	// syncs counts the answers of hooks.
-	syncs int64
+	// syncs counts the answers of hooks, and reads the readings of the store.
+	syncs, reads int64
 }
 
 // job is a parent in the queue, and what is remembered of it.
@@ -156,6 +156,9 @@ func (r *Runner) Running() bool { return !r.down }
 
 // Syncs counts the answers of hooks.
 func (r *Runner) Syncs() int64 { return r.syncs }
+
+// Reads counts the readings of the store that were begun.
+func (r *Runner) Reads() int64 { return r.reads }
 
 // Crash ends the process. Everything is lost but the requests on their way.
 func (r *Runner) Crash() {

@@ -34,6 +34,7 @@ func (of *reading) name() string {
 
 // beginReading begins a reading of the store.
 func (r *Runner) beginReading(uid types.UID, of *edge.Reading) *reading {
+	r.reads++
 	begun := &reading{Reading: of, uid: uid, going: r.reader.Begin(r.Store, of.Place.Run(nil), of.Ask), revision: r.Store.Revision()}
 	r.readings = append(r.readings, begun)
 	return begun

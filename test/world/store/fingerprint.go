@@ -2,6 +2,7 @@ package store
 
 import (
 	"regexp"
+	"strings"
 	"time"
 )
 
@@ -13,14 +14,26 @@ type Hash interface {
 	Bool(bool)
 	Time(time.Time)
 	JSON(string)
+	// Told is JSON in which times decide nothing, and Aged one in which their distance
+	// from now counts up to an age.
+	Told(string)
+	Aged(string, time.Duration)
+	// Age takes up a time whose distance from now counts up to an age, and that is then
+	// compared with the others of a pool only.
+	Age(t time.Time, upTo time.Duration, pool string)
 }
 
 // checkpointID in a text. Its hash is of bytes in which times and UIDs stand.
 var checkpointID = regexp.MustCompile(`\b([0-9]{6}-[0-9]{12}-[0-9a-f]{12})-[0-9a-f]{16}\b`)
 
-// Plain returns a text in which checkpoint ids are without their hash: nonces tell
-// them apart already.
-func Plain(text string) string { return checkpointID.ReplaceAllString(text, "$1") }
+// measured are what records tell of how long something took, for people.
+var measured = regexp.MustCompile(`("seconds|"stepsPerSecond|"restoreSeconds)":"?[0-9.]+"?|(committed in )[0-9.]+ s`)
+
+// Plain returns a text in which checkpoint ids are without their hash, for nonces tell
+// them apart already, and records without what was measured.
+func Plain(text string) string {
+	return measured.ReplaceAllString(checkpointID.ReplaceAllString(text, "$1"), "$1$2")
+}
 
 // plain is what an object means: its key and bytes, and whether these are those that
 // were written.
@@ -34,12 +47,24 @@ func (o *Object) plain() string {
 	return o.means
 }
 
+// resultCounts is how long it matters when a training finished: then pods that are left
+// are stopped.
+const resultCounts = 5 * time.Minute
+
+// readingCounts is how long it matters when a reading was made: by then another one is
+// due, whatever it is for.
+const readingCounts = 95 * time.Second
+
 // Fingerprint takes up what decides the store's future. When an object was written is
 // in its bytes, if it matters.
 func (s *Store) Fingerprint(h Hash) {
 	h.Int(int64(len(s.objects)))
 	for _, o := range s.objects {
-		h.JSON(o.plain())
+		if strings.HasSuffix(o.Key, "/result.json") {
+			h.Aged(o.plain(), resultCounts)
+		} else {
+			h.Told(o.plain())
+		}
 	}
 	if err := s.Failure(); err != nil {
 		h.Text(err.Error())
@@ -77,7 +102,7 @@ func (r *Reader) Fingerprint(h Hash, prefixes ...string) {
 		}
 		if h.Bool(m.last != nil); m.last != nil {
 			h.Bool(m.last.Failure != nil)
-			h.Time(m.last.ListedAt)
+			h.Age(m.last.ListedAt, readingCounts, "store")
 			h.Int(int64(len(m.last.Manifests)))
 		}
 		for i := range m.manifests {
@@ -85,7 +110,7 @@ func (r *Reader) Fingerprint(h Hash, prefixes ...string) {
 			h.JSON(Plain(known.manifest.ID))
 			h.Int(int64(known.depth))
 			h.JSON(Plain(known.manifest.Incomplete))
-			h.Time(known.manifest.CheckedAt)
+			h.Age(known.manifest.CheckedAt, readingCounts, "store")
 			h.Bool(known.manifest.Defect != nil)
 		}
 		takeRecords(h, m.starts)
@@ -102,6 +127,6 @@ func takeRecords[T any](h Hash, known []knownRecord[T]) {
 	h.Int(int64(len(known)))
 	for i := range known {
 		h.Int(int64(known[i].attempt))
-		h.JSON(known[i].from.plain())
+		h.Told(known[i].from.plain())
 	}
 }

@@ -29,6 +29,10 @@ func (h *text) Time(t time.Time) {
 	h.Text(t.Sub(h.now).String())
 }
 
+func (h *text) Age(t time.Time, _ time.Duration, _ string) { h.Time(t) }
+func (h *text) Told(s string)                              { h.JSON(s) }
+func (h *text) Aged(s string, _ time.Duration)             { h.JSON(s) }
+
 var (
 	moment = regexp.MustCompile(`20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z`)
 	runID  = regexp.MustCompile(`\brun-[0-9]+\b`)

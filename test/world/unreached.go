@@ -1,0 +1,115 @@
+package world
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"rtj.dev/rtj/compose"
+)
+
+// Why a rule decides nothing in these worlds.
+const (
+	byPeople     = "nobody pauses, deletes or edits a job, or stops a queue: acts of people are left to the random runs"
+	byOthers     = "nobody reaches into what rtj made: no Workload or JobSet is deleted, started, suspended, finished or deactivated by others"
+	keptWorkload = "the Workload of a job is kept from the first sync on, so what concerns one that has none comes only to one that was paused, given up or reached into"
+	moreFaults   = "it takes more than one fault: a second failure while the first is dealt with, four in a row, or 99,999 attempts"
+	otherSetting = "the administrators of these worlds have no AdmissionChecks and no LocalQueue default"
+	damagedStore = "no object of the store is lost or damaged, and every checkpoint fits"
+	withoutSDK   = "the workers use the SDK"
+	longTraining = "trainings are shorter than the five minutes after which the pods of a lost node are evicted"
+)
+
+// Unreached are the rules that decide nothing in the small worlds that are explored,
+// as "table rule", with the reason.
+var Unreached = map[string]string{
+	"control-document DeletedWithoutDocument": byPeople,
+	"launch Deleted":         byPeople,
+	"launch Suspended":       byPeople,
+	"launch TemplateChanged": byPeople,
+	"phase Deleted":          byPeople,
+	"phase Paused":           byPeople,
+	"queue QueueStopped":     byPeople,
+	"queue ShapeNotWritten":  byPeople,
+	"release Deleted":        byPeople,
+	"release Paused":         byPeople,
+	"workload Deleted":       byPeople,
+	"workload Paused":        byPeople,
+	"yield Deleted":          byPeople,
+	"yield Paused":           byPeople,
+	"yield RolledBack":       byPeople,
+
+	"attempt-jobset StartedAgain":     byOthers,
+	"end LeaderLeftBehind":            byOthers,
+	"end JobSetGone":                  byOthers,
+	"end JobsLeftBehind":              byOthers,
+	"finish AttemptNotEnded":          byOthers,
+	"outcome SuspendedByOthers":       byOthers,
+	"outcome JobSetGone":              byOthers,
+	"phase RunsThoughEnded":           byOthers,
+	"phase Deactivated":               byOthers,
+	"release Deactivated":             byOthers,
+	"release WorkloadGoes":            byOthers,
+	"workload FinishedByOthers":       byOthers,
+	"workload AttemptStands":          byOthers,
+	"yield Over":                      byOthers,
+	"yield OverAndRuns":               byOthers,
+	"yield WorkloadGone":              byOthers,
+	"yield Deactivated":               byOthers,
+	"yield ClaimNotOfThisReservation": byOthers,
+
+	"phase VerdictPending":      keptWorkload,
+	"phase StoreNotRead":        keptWorkload,
+	"phase StoreUnreadable":     keptWorkload,
+	"queue VerdictPending":      keptWorkload,
+	"workload VerdictPending":   keptWorkload,
+	"workload EndsHere":         keptWorkload,
+	"workload EndNotRemembered": keptWorkload,
+
+	"attempt-jobset NotRemembered": moreFaults,
+	"end NoJobWasMade":             moreFaults,
+	"finish Failed":                moreFaults,
+	"launch AttemptsExhausted":     moreFaults,
+	"yield SuspendedWithoutJobs":   moreFaults,
+	"notice NoLeader":              moreFaults,
+	"outcome ExitCodeOfAYield":     moreFaults,
+	"phase FailureBudgetSpent":     moreFaults,
+	"phase AttemptsExhausted":      moreFaults,
+
+	"launch AdmissionChecks":     otherSetting,
+	"launch PodsWouldBeCaptured": otherSetting,
+	"phase AdmissionChecks":      otherSetting,
+
+	"launch NoCompatibleCheckpoint": damagedStore,
+	"outcome RestoreFailed":         damagedStore,
+	"phase RestoreFailing":          damagedStore,
+
+	"outcome CompletedWithoutSDK": withoutSDK,
+
+	"yield PodsEndedUnasked": longTraining,
+}
+
+// JudgeCoverage tells what is wrong with the coverage of all small worlds: rules that
+// neither decided nor are known not to, and those that are said not to and did.
+func JudgeCoverage(c Coverage) (wrong []string) {
+	known := map[string]bool{}
+	for _, table := range slices.Sorted(maps.Keys(compose.Tables())) {
+		for _, name := range compose.Tables()[table] {
+			rule := table + " " + name
+			known[rule] = true
+			why, listed := Unreached[rule]
+			switch decided := c.Rules[rule] > 0; {
+			case decided && listed:
+				wrong = append(wrong, fmt.Sprintf("rule %s decided, and is listed as one that cannot: %s", rule, why))
+			case !decided && !listed:
+				wrong = append(wrong, fmt.Sprintf("rule %s never decided, and no reason is listed", rule))
+			}
+		}
+	}
+	for _, rule := range slices.Sorted(maps.Keys(Unreached)) {
+		if !known[rule] {
+			wrong = append(wrong, fmt.Sprintf("there is no rule %s", rule))
+		}
+	}
+	return wrong
+}
