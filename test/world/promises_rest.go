@@ -13,10 +13,8 @@ import (
 // settled tells whether nothing happens any more that is not a fault or a person,
 // nothing that failed is to be tried again, and every job rests.
 func (w *World) settled() bool {
-	for _, r := range w.runners {
-		if r.Retries() {
-			return false
-		}
+	if slices.ContainsFunc(w.runners, (*runner.Runner).Retries) {
+		return false
 	}
 	for _, uid := range w.promises.order {
 		if !w.promises.lives[uid].rests(w) {
@@ -28,7 +26,7 @@ func (w *World) settled() bool {
 			return false
 		}
 	}
-	return !slices.ContainsFunc(w.runners, (*runner.Runner).Failing)
+	return true
 }
 
 // rests tells whether the job is where it stays until somebody acts.

@@ -139,10 +139,11 @@ func (r *Runner) patchEvents(add func(event.Event), p *patching) {
 	}
 }
 
-// Retries tells whether the sync of a job that failed waits to be tried again.
+// Retries tells whether something waits to be tried again: a sync that failed, or patches
+// that could not be made.
 func (r *Runner) Retries() bool {
-	now := r.Now()
-	return !r.down && slices.ContainsFunc(r.jobs, func(j *job) bool { return j.queued && j.flight == nil && j.memory.NotBefore.After(now) })
+	return !r.down && (slices.ContainsFunc(r.jobs, func(j *job) bool { return j.memory.Failures > 0 }) ||
+		slices.ContainsFunc(r.patching, func(p *patching) bool { return p.pace.Again }))
 }
 
 // Next implements event.Actor.

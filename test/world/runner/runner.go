@@ -220,11 +220,6 @@ func (r *Runner) ResyncAfter(namespace, name string) time.Duration {
 	return r.job(types.NamespacedName{Namespace: namespace, Name: name}).resync
 }
 
-// Failing reports whether a sync failed that is still to be tried again.
-func (r *Runner) Failing() bool {
-	return slices.ContainsFunc(r.jobs, func(j *job) bool { return j.memory.Failures > 0 })
-}
-
 // ring has a job synced at a time, or earlier if that was asked for.
 func (j *job) ring(at time.Time) {
 	if j.alarm.IsZero() || at.Before(j.alarm) {
