@@ -146,7 +146,8 @@ func (o *Object) Annotation(key string) string {
 	return text
 }
 
-// Condition returns the condition of a type; nil when there is none.
+// Condition returns the condition of a type, of an object that the server has; nil when
+// there is none.
 func (o *Object) Condition(kind string) map[string]any {
 	for _, item := range o.conditions {
 		if c, ok := item.(map[string]any); ok && c["type"] == kind {
