@@ -106,6 +106,19 @@ func (a *attempt) countedJobs() int {
 	return int(counted)
 }
 
+// wantedJobs is how many Jobs the JobSet makes.
+func (a *attempt) wantedJobs() int {
+	wanted := int32(0)
+	for i := range a.jobset.Spec.ReplicatedJobs {
+		if n := a.jobset.Spec.ReplicatedJobs[i].Replicas; n != nil {
+			wanted += *n
+		} else {
+			wanted++
+		}
+	}
+	return int(wanted)
+}
+
 // endingSince is since when the attempt ends without having been asked to: its
 // JobSet finished, was suspended or deleted, and the pods that are left are being
 // stopped. It is zero while it goes on, or while nobody stops them.

@@ -62,16 +62,16 @@ func (s *situation) noJobMade() bool {
 	return true
 }
 
-// jobsMayStart: the attempt was stopped so soon after its start that its Jobs are
-// suspended from before it. The JobSet controller may just be about to start them, and
-// stops them again only then.
+// jobsMayStart: the attempt was stopped so soon after its start that Jobs are suspended
+// from before it, or while a Job was missing that somebody deleted. The JobSet controller
+// may just be about to start or to make them, and stops them again only then.
 func (s *situation) jobsMayStart() bool {
 	a, y := s.attempt, s.next.Yield
 	if a.jobset == nil || !a.jobset.suspended() || a.finished() || y == nil || y.Attempt != a.number || y.SuspendedAt == nil || !a.drained() {
 		return false
 	}
 	started := s.startedAt(a)
-	if !slices.ContainsFunc(a.jobs, func(j *Job) bool { return j.suspendedBefore(started) }) {
+	if len(a.jobs) >= a.wantedJobs() && !slices.ContainsFunc(a.jobs, func(j *Job) bool { return j.suspendedBefore(started) }) {
 		return false
 	}
 	due := y.SuspendedAt.Add(jobsAppear)
