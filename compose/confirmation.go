@@ -25,20 +25,21 @@ const (
 // noteClaim notes since when the claim of the attempt is known to stand: the LIST came
 // before. A reading that begins from now on shows all that was committed.
 func (s *situation) noteClaim(entry *v1beta1.LedgerEntry) {
-	if s.first() || entry.ClaimedAt != nil || !s.unstarted() || !s.claimed() {
+	if s.isFirstAttempt() || entry.ClaimedAt != nil || !s.unstarted() || !s.claimed() {
 		return
 	}
 	at := metav1.NewMicroTime(s.Now.UTC().Truncate(time.Microsecond))
 	entry.ClaimedAt = &at
-	s.catalogSince(s.Now)
+	_ = s.catalogSince(s.Now) // asks for it at once, not only when status is written
 }
 
-// first reports whether no attempt before can have left anything.
-func (s *situation) first() bool { return s.attempt.number == 1 }
+// isFirstAttempt reports whether no attempt before can have left anything.
+func (s *situation) isFirstAttempt() bool { return s.attempt.number == 1 }
 
-// confirmation of the current attempt, which was claimed and has not started.
+// confirmation of the current attempt, which was claimed and has not started. While it is
+// not known, a reading is asked for, which checks what would be restored object by object.
 func (s *situation) confirmation() confirmation {
-	if s.first() {
+	if s.isFirstAttempt() {
 		return confirmed
 	}
 	entry := s.ledgerEntry(s.attempt.number)

@@ -112,6 +112,10 @@ const maxObserver = 128
 func yes(*situation) bool { return true }
 func no(*situation) bool  { return false }
 
+// An attempt is given up (forced) in two ways: it was stopped, and its Jobs do not drain
+// (forceDue); or it drained by what the Jobs show, and the LIST finds pods ever since
+// (forceLingering).
+
 // forceDue: the workers were stopped, and their pods do not go away. A node that
 // is gone keeps pods terminating for ever.
 func (s *situation) forceDue() bool {

@@ -52,7 +52,7 @@ var causes = []rule[v1beta1.YieldCause]{
 	{name: "EndsByItself", when: func(s *situation) bool { return s.yield == nil && s.attempt.finished() }, then: nothing[v1beta1.YieldCause]},
 	{name: "Deleted", when: func(s *situation) bool { return s.deleting }, then: cause(v1beta1.CauseDeleted)},
 	{name: "Paused", when: func(s *situation) bool { return s.spec.Suspend }, then: cause(v1beta1.CausePaused)},
-	{name: "Over", when: (*situation).terminal, then: cause(v1beta1.CauseAdmissionLost)},
+	{name: "JobIsOver", when: (*situation).terminal, then: cause(v1beta1.CauseAdmissionLost)},
 	{name: "WorkloadGone", when: func(s *situation) bool { return s.workload == nil || s.workload.Meta.DeletionTimestamp != nil }, then: cause(v1beta1.CauseAdmissionLost)},
 	{name: "Evicted", when: func(s *situation) bool { return s.workload.evicted() }, then: (*situation).evictionCause,
 		why: func(s *situation) string { return s.workload.condition(kueue.WorkloadEvicted).Message }},
@@ -62,8 +62,8 @@ var causes = []rule[v1beta1.YieldCause]{
 		why: func(s *situation) string { return s.spec.Resume.From }},
 	{name: "NeverReady", when: (*situation).startupOverdue, then: cause(v1beta1.CauseStartupDeadline)},
 	{name: "PodsEndedUnasked", when: (*situation).podsEndedTooLong, then: cause(v1beta1.CauseDisruption)},
-	{name: "FinishedAndRuns", when: func(s *situation) bool { return s.overTooLong(true) }, then: cause(v1beta1.CauseFinished)},
-	{name: "OverAndRuns", when: func(s *situation) bool { return s.overTooLong(false) }, then: cause(v1beta1.CauseDisruption)},
+	{name: "WorkersFinishedAndPodsHang", when: func(s *situation) bool { return s.overTooLong(true) }, then: cause(v1beta1.CauseFinished)},
+	{name: "WorkersLeftAndPodsHang", when: func(s *situation) bool { return s.overTooLong(false) }, then: cause(v1beta1.CauseDisruption)},
 	{name: "SuspendedWithoutJobs", when: (*situation).suspendedEmpty, then: cause(v1beta1.CauseDisruption)},
 	{name: "Undisturbed", when: always, then: nothing[v1beta1.YieldCause]},
 }
@@ -123,6 +123,10 @@ func (s *situation) everReady() bool {
 	return entry != nil && entry.ReadyAt != nil
 }
 
+// lingering is for how long pods are waited for beyond their grace period: the kubelet
+// reports late, and what it does takes time.
+const lingering = 30 * time.Second
+
 // podsEndedTooLong: pods terminate that nobody asked to end, for longer than
 // their grace period and thirty seconds.
 func (s *situation) podsEndedTooLong() bool {
@@ -130,7 +134,7 @@ func (s *situation) podsEndedTooLong() bool {
 	if p == nil || p.Attempt != s.attempt.number || !s.attempt.endedUnasked() {
 		return false
 	}
-	due := p.Since.Add(s.terminationGrace() + 30*time.Second)
+	due := p.Since.Add(s.terminationGrace() + lingering)
 	if s.Now.Before(due) {
 		s.wakeAt(due)
 		return false
@@ -146,7 +150,7 @@ func (s *situation) overTooLong(finished bool) bool {
 	if r == nil || r.EndedAt.IsZero() || finished != (r.Outcome == checkpoint.ResultFinished) {
 		return false
 	}
-	due := r.EndedAt.Add(s.terminationGrace() + 30*time.Second)
+	due := r.EndedAt.Add(s.terminationGrace() + lingering)
 	if s.Now.Before(due) {
 		s.wakeAt(due)
 		return false
