@@ -13,9 +13,6 @@ import (
 // settled tells whether nothing happens any more that is not a fault or a person,
 // nothing that failed is to be tried again, and every job rests.
 func (w *World) settled() bool {
-	if slices.ContainsFunc(w.runners, (*runner.Runner).Retries) {
-		return false
-	}
 	for _, uid := range w.promises.order {
 		if !w.promises.lives[uid].rests(w) {
 			return false
@@ -26,7 +23,8 @@ func (w *World) settled() bool {
 			return false
 		}
 	}
-	return true
+	// What is offered may have instances forget jobs that are gone.
+	return !slices.ContainsFunc(w.runners, (*runner.Runner).Retries)
 }
 
 // rests tells whether the job is where it stays until somebody acts.

@@ -142,7 +142,7 @@ func (r *Runner) patchEvents(add func(event.Event), p *patching) {
 // Retries tells whether something waits to be tried again: a sync that failed, or patches
 // that could not be made.
 func (r *Runner) Retries() bool {
-	return !r.down && (slices.ContainsFunc(r.jobs, func(j *job) bool { return j.memory.Failures > 0 }) ||
+	return !r.down && (slices.ContainsFunc(r.jobs, func(j *job) bool { return j.memory.Failures > 0 && (j.queued || !j.alarm.IsZero()) }) ||
 		slices.ContainsFunc(r.patching, func(p *patching) bool { return p.pace.Again }))
 }
 
