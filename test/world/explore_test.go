@@ -99,6 +99,11 @@ func TestCoverageIsJudged(t *testing.T) {
 	if wrong := JudgeCoverage(all); len(wrong) > 0 {
 		t.Fatal(wrong)
 	}
+	decided, rules := all.Reached()
+	all.Rules["release LeftoverWorkload"] = 1
+	if d, n := all.Reached(); d != decided || n != rules || d+len(Unreached) != n || len(JudgeCoverage(all)) > 0 {
+		t.Errorf("%d of %d rules, and %d are not reached; with what is beside the tables %d of %d: %v", decided, rules, len(Unreached), d, n, JudgeCoverage(all))
+	}
 	delete(all.Rules, "phase Terminal")
 	if wrong := JudgeCoverage(all); len(wrong) != 1 || !strings.Contains(wrong[0], "phase Terminal never decided") {
 		t.Error(wrong)

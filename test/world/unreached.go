@@ -89,8 +89,26 @@ var Unreached = map[string]string{
 	"yield PodsEndedUnasked": longTraining,
 }
 
+// besideTables is what the core decides and notes in the form of a rule that is in no
+// table: it is not counted.
+const besideTables = "release LeftoverWorkload"
+
+// Reached counts the rules of the core's tables that decided, and all that there are.
+func (c *Coverage) Reached() (decided, all int) {
+	for table, names := range compose.Tables() {
+		for _, name := range names {
+			all++
+			if c.Rules[table+" "+name] > 0 {
+				decided++
+			}
+		}
+	}
+	return decided, all
+}
+
 // JudgeCoverage tells what is wrong with the coverage of all small worlds: rules that
-// neither decided nor are known not to, and those that are said not to and did.
+// neither decided nor are known not to, those that are said not to and did, and those
+// that are in no table.
 func JudgeCoverage(c Coverage) (wrong []string) {
 	known := map[string]bool{}
 	for _, table := range slices.Sorted(maps.Keys(compose.Tables())) {
@@ -104,6 +122,11 @@ func JudgeCoverage(c Coverage) (wrong []string) {
 			case !decided && !listed:
 				wrong = append(wrong, fmt.Sprintf("rule %s never decided, and no reason is listed", rule))
 			}
+		}
+	}
+	for _, rule := range slices.Sorted(maps.Keys(c.Rules)) {
+		if !known[rule] && rule != besideTables {
+			wrong = append(wrong, fmt.Sprintf("rule %s decided, and is in no table", rule))
 		}
 	}
 	for _, rule := range slices.Sorted(maps.Keys(Unreached)) {

@@ -6,6 +6,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -15,32 +16,31 @@ import (
 	"strings"
 	"time"
 
-	"rtj.dev/rtj/compose"
 	"rtj.dev/rtj/test/world"
 )
 
 func main() {
-	only := flag.String("world", "", "explore the one with this `name` alone; coverage is then not judged")
-	jobs := flag.Int("jobs", 0, "explore one of so many `jobs` instead")
-	urgent := flag.Int("urgent", 0, "how many of them `preempt` the others")
-	acts := flag.Int("acts", 0, "how many `acts` of people are tried in a run")
-	faults := flag.Int("faults", 0, "how many `faults` are tried in a run")
+	var ask asked
+	flag.StringVar(&ask.world, "world", "", "explore the one with this `name` alone; coverage is then not judged")
+	flag.IntVar(&ask.jobs, "jobs", 0, "explore one of so many `jobs` instead; coverage is then not judged")
+	flag.IntVar(&ask.urgent, "urgent", 0, "with -jobs: how many of them `preempt` the others")
+	flag.IntVar(&ask.acts, "acts", 0, "with -jobs: how many `acts` of people are tried in a run")
+	flag.IntVar(&ask.faults, "faults", 0, "with -jobs: how many `faults` are tried in a run")
 	limit := flag.Duration("limit", time.Hour, "give up after this `time`")
 	audit := flag.Int("audit", 0, "explore one in `so many` worlds of a known fingerprint a second time, and compare; 0: none")
 	verbose := flag.Bool("v", false, "print every rule and pair")
 	flag.Parse()
+	flag.Visit(func(f *flag.Flag) { ask.given = append(ask.given, f.Name) })
+	worlds, err := ask.worlds()
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "explore: %s\n", err)
+		os.Exit(2)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	ctx, cancel := context.WithTimeout(ctx, *limit)
 	defer cancel()
 
-	worlds, all := world.SmallWorlds(), true
-	if *jobs > 0 {
-		worlds, all = []world.SmallWorld{{Name: "the world", Config: world.Small(*jobs, *urgent, *acts, *faults)}}, false
-	}
-	if *only != "" {
-		worlds, all = slices.DeleteFunc(worlds, func(w world.SmallWorld) bool { return w.Name != *only }), false
-	}
 	began := time.Now()
 	var sum world.Exploration
 	failures := 0
@@ -59,11 +59,8 @@ func main() {
 			fmt.Println(line)
 		}
 	}
-	rules := 0
-	for _, names := range compose.Tables() {
-		rules += len(names)
-	}
-	if all {
+	decided, rules := sum.Coverage.Reached()
+	if ask.all() {
 		wrong := world.JudgeCoverage(sum.Coverage)
 		failures += len(wrong)
 		for _, line := range wrong {
@@ -75,10 +72,54 @@ func main() {
 		verdict = "FAILED"
 	}
 	fmt.Printf("explore: %s %d worlds, %d states, %d steps, %d hook calls, %d of %d rules, %d pairs, %.0f s\n",
-		verdict, len(worlds), sum.States, sum.Steps, sum.Calls, len(sum.Coverage.Rules), rules, len(sum.Coverage.Pairs), time.Since(began).Seconds())
+		verdict, len(worlds), sum.States, sum.Steps, sum.Calls, decided, rules, len(sum.Coverage.Pairs), time.Since(began).Seconds())
 	if failures > 0 {
 		os.Exit(1)
 	}
+}
+
+// asked is which worlds are to be explored.
+type asked struct {
+	world                      string
+	jobs, urgent, acts, faults int
+	// given are the flags that were.
+	given []string
+}
+
+// all tells whether it is those of [world.SmallWorlds].
+func (a *asked) all() bool {
+	return !slices.Contains(a.given, "world") && !slices.Contains(a.given, "jobs")
+}
+
+// worlds returns them, or what is wrong with the flags.
+func (a *asked) worlds() ([]world.SmallWorld, error) {
+	has := func(name string) bool { return slices.Contains(a.given, name) }
+	if has("jobs") {
+		switch {
+		case has("world"):
+			return nil, errors.New("-world and -jobs each say which world: give one of them")
+		case a.jobs < 1:
+			return nil, fmt.Errorf("-jobs %d: a world has one job at least", a.jobs)
+		}
+		return []world.SmallWorld{{Name: "the world", Config: world.Small(a.jobs, a.urgent, a.acts, a.faults)}}, nil
+	}
+	for _, name := range []string{"urgent", "acts", "faults"} {
+		if has(name) {
+			return nil, fmt.Errorf("-%s is for a world that is described by -jobs: give that too", name)
+		}
+	}
+	worlds := world.SmallWorlds()
+	if !has("world") {
+		return worlds, nil
+	}
+	var names []string
+	for _, w := range worlds {
+		if w.Name == a.world {
+			return []world.SmallWorld{w}, nil
+		}
+		names = append(names, w.Name)
+	}
+	return nil, fmt.Errorf("no world is called %q; there are: %s", a.world, strings.Join(names, "; "))
 }
 
 func explore(ctx context.Context, w world.SmallWorld, audit int) *world.Exploration {
