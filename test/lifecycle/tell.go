@@ -13,8 +13,7 @@ import (
 	"rtj.dev/rtj/test/world/apiserver"
 )
 
-// tellRules names the tables whose match changed. Tables that do nothing more
-// often than not are left out: what they do is told where it is done.
+// tellRules names the tables whose match changed.
 func (w *world) tellRules(rules []compose.Match) string {
 	var changed []string
 	now := map[string]string{}

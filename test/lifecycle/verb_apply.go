@@ -2,6 +2,8 @@ package lifecycle
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -140,7 +142,7 @@ func (w *world) verbRTJ(c *command) error {
 }
 
 func (w *world) setSpec(spec object, c *command) error {
-	for path := range c.pairs {
+	for _, path := range slices.Sorted(maps.Keys(c.pairs)) {
 		value, err := c.value(path)
 		if err != nil {
 			return fmt.Errorf("%s: %w", path, err)

@@ -85,7 +85,8 @@ func Explore(c Config, o Options) *Exploration {
 	return &x.found
 }
 
-// push keeps a world to be explored if it is a new one. The lock is not held.
+// push notes that a state led to a world, and keeps that to be explored if it is a new
+// one, or is to be audited. It returns the number of the state that the world is in.
 func (x *explorer) push(w *World, from todo) (id int32) {
 	sum := w.fingerprint()
 	decided, calls := w.takeDecided()
@@ -107,7 +108,8 @@ func (x *explorer) push(w *World, from todo) (id int32) {
 	return id
 }
 
-// pop waits for a world; nil when there is nothing more to do.
+// pop waits for a world to explore, and returns one without a world when there is nothing
+// more to do. done tells that the caller has explored one since.
 func (x *explorer) pop(done bool) (next todo) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -186,8 +188,8 @@ const alongAtMost = 64
 func (w *World) goAlong() (next *World, steps int) {
 	for next = w; next.broken == nil && steps < alongAtMost; steps++ {
 		trials := next.trials()
-		if t := only(trials); t != nil {
-			next.try(*t)
+		if len(trials) == 1 {
+			next.try(trials[0])
 		} else if quiet := next.quiet(trials); quiet != nil {
 			next = quiet
 		} else {
@@ -200,7 +202,7 @@ func (w *World) goAlong() (next *World, steps int) {
 // rests looks at a state in which nothing may happen any more.
 func (x *explorer) rests(w *World) {
 	if !w.settled() {
-		w.fail("once faults stop, the world settles", w.unsettled())
+		w.fail(settles, w.unsettled())
 	} else {
 		w.promises.settled(w)
 	}

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"rtj.dev/rtj/test/world/apiserver"
+	"rtj.dev/rtj/test/world/stated"
 )
 
 // noRoom is what Kueue writes of a Workload that it cannot admit.
@@ -73,7 +74,7 @@ func (w *World) outranked(o *apiserver.Object, name string) bool {
 		if plan.name == name || plan.spec["priorityClassName"] == nil || o.Int("spec", "priority") > 0 {
 			continue
 		}
-		if job := w.api.Get(jobKind, namespace, plan.name); job == nil && plan.again > 0 || job != nil && !terminal(job) {
+		if job := w.api.Get(jobKind, namespace, plan.name); job == nil && plan.again > 0 || job != nil && !stated.Ended(job) {
 			return true
 		}
 	}

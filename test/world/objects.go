@@ -3,6 +3,7 @@ package world
 import (
 	"fmt"
 
+	"rtj.dev/rtj/api/v1beta1"
 	"rtj.dev/rtj/test/world/apiserver"
 )
 
@@ -52,7 +53,7 @@ func jobSpec(queue string, pods, maxFailures int64) map[string]any {
 
 func newJob(name string, spec map[string]any) map[string]any {
 	return map[string]any{
-		"apiVersion": "training.rtj.dev/v1beta1", "kind": "ResumableTrainingJob",
+		"apiVersion": v1beta1.GroupVersion.String(), "kind": jobKind,
 		"metadata": map[string]any{"namespace": namespace, "name": name},
 		"spec":     spec,
 	}

@@ -65,7 +65,7 @@ func offersOf(p *parts) []offer {
 		offers = append(offers, offer{Actor: r, kinds: runner.Kinds})
 	}
 	n := len(offers)
-	const cluster, trainer, store = 2, 3, 4
+	const cluster, trainer, store = 2, 3, 4 // their places in the list below
 	offers = append(offers,
 		offer{Actor: p.people, timeless: true, kinds: peopleLookAt, looksAt: []int{n + trainer}},
 		offer{Actor: p.kueue, timeless: true, kinds: kueue.Kinds},
@@ -116,7 +116,7 @@ func (w *World) offer(place int) *offer {
 		}
 		o.Events(o.add)
 		// What it did of itself meanwhile, such as looking, is no news to it.
-		o.next, o.known = o.Next(), false
+		o.next = o.Next()
 		o.known, o.upon, o.at = true, w.stampOf(o), w.clock.at
 	}
 	return o

@@ -118,7 +118,7 @@ func (w *World) runnerEnv() runner.Env {
 	return runner.Env{
 		API: w.api, Now: w.clock.now, Store: w.store, Trace: w.decided,
 		JSON:    w.viaJSON,
-		Differs: func(err error) { w.fail("messages of the hooks change nothing", err.Error()) },
+		Differs: func(err error) { w.fail(sameAsMessages, err.Error()) },
 	}
 }
 
@@ -180,19 +180,26 @@ func (w *World) viaJSON() bool {
 	return w.calls%every == 0
 }
 
+// Events that the promises must know of, by what their names begin with: damaging are
+// those that damage an object of the store, hiding those that leave processes behind
+// which nobody sees.
+var (
+	damaging = []string{"store: lose ", "store: cut ", "store: rot ", "store: contradict "}
+	hiding   = []string{"fault: lose node ", "fault: force pod ", "fault: delete job "}
+)
+
+// startByHand is a person's start of a JobSet.
+const startByHand = "user: start JobSet "
+
 // noted is what an event does to what the promises must know.
 func (w *World) noted(name string) {
-	for _, damage := range []string{"store: lose ", "store: cut ", "store: rot ", "store: contradict "} {
-		if strings.HasPrefix(name, damage) {
-			w.damagedAt = w.clock.at
-		}
+	if hasPrefix(name, damaging) {
+		w.damagedAt = w.clock.at
 	}
-	for _, fault := range []string{"fault: lose node ", "fault: force pod ", "fault: delete job "} {
-		if strings.HasPrefix(name, fault) {
-			w.unseenAt = w.clock.at
-		}
+	if hasPrefix(name, hiding) {
+		w.unseenAt = w.clock.at
 	}
-	if jobSet, ok := strings.CutPrefix(name, "user: start JobSet "); ok {
+	if jobSet, ok := strings.CutPrefix(name, startByHand); ok {
 		w.startedByHand[jobSet] = true
 	}
 }

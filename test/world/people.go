@@ -56,7 +56,7 @@ func (p *people) Events(add func(event.Event)) {
 	}
 	for i := range p.plans {
 		plan := &p.plans[i]
-		job := p.api.Get("ResumableTrainingJob", namespace, plan.name)
+		job := p.api.Get(jobKind, namespace, plan.name)
 		key := namespace + "/" + plan.name
 		if job == nil {
 			if plan.again > 0 {

@@ -49,6 +49,18 @@ var kept = []promise{
 	{name: "the job ends as its spec asks", settled: asAsked},
 }
 
+// What is promised beside these is seen where it breaks.
+const (
+	// nothingPanics: no event does.
+	nothingPanics = "nothing panics"
+	// settles: once faults stop, every job comes to the end that it can.
+	settles = "once faults stop, the world settles"
+	// sameAsMessages: a hook that is called by its message answers as the core decides.
+	sameAsMessages = "messages of the hooks change nothing"
+	// clonesAgree is the simulation's own: what may happen in a world may in its clone.
+	clonesAgree = "clones offer the same events"
+)
+
 // promises watch over a world.
 type promises struct {
 	lives map[string]*life // by the job's UID

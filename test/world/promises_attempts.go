@@ -1,23 +1,14 @@
 package world
 
 import (
-	"encoding/json"
 	"fmt"
-	"strconv"
 
 	"rtj.dev/rtj/api/v1beta1"
 	"rtj.dev/rtj/test/world/apiserver"
+	"rtj.dev/rtj/test/world/stated"
 )
 
-const (
-	labelUID     = v1beta1.LabelUID
-	labelAttempt = v1beta1.LabelAttempt
-)
-
-func attemptOf(o *apiserver.Object) int64 {
-	n, _ := strconv.ParseInt(o.Label(labelAttempt), 10, 64)
-	return n
-}
+const labelUID = v1beta1.LabelUID
 
 // mayRun tells whether a pod is not known to have ended.
 func mayRun(pod *apiserver.Object) bool {
@@ -31,7 +22,7 @@ func oneRuntime(w *World, l *life) string {
 	}
 	var runs int64
 	for _, pod := range w.api.List("Pod") {
-		n := attemptOf(pod)
+		n := stated.Attempt(pod)
 		if pod.Label(labelUID) != l.uid || !mayRun(pod) || l.isForced(n) {
 			continue
 		}
@@ -52,39 +43,11 @@ func launch(write apiserver.Write) *apiserver.Object {
 	return is
 }
 
-// claim is that of an attempt, in a Workload's annotation.
-type claim struct {
-	WorkloadUID, ReservedAt string
-	Attempt                 int64
-}
-
-type claimKey struct{}
-
-func claimOf(workload *apiserver.Object) (c claim, ok bool) {
-	known := workload.Cached(claimKey{}, func() any {
-		var c claim
-		if json.Unmarshal([]byte(workload.Annotation(v1beta1.AnnotationClaim)), &c) != nil {
-			return (*claim)(nil)
-		}
-		return &c
-	}).(*claim)
-	if known == nil {
-		return c, false
-	}
-	return *known, true
-}
-
-// stands tells whether the claim is of the reservation that the Workload has.
-func (c claim) stands(workload *apiserver.Object) bool {
-	reserved, _ := workload.Condition("QuotaReserved")["lastTransitionTime"].(string)
-	return c.WorkloadUID == workload.UID && c.ReservedAt == reserved && workload.True("QuotaReserved")
-}
-
 // claimed returns the Workload whose claim is of the attempt, and whether it stands.
 func claimed(w *World, l *life, n int64) (*apiserver.Object, bool) {
 	for _, workload := range w.api.Owned("Workload", l.uid) {
-		if c, ok := claimOf(workload); ok && c.Attempt == n {
-			return workload, c.stands(workload)
+		if c, ok := stated.ClaimOf(workload); ok && c.Attempt == n {
+			return workload, c.Stands(workload)
 		}
 	}
 	return nil, false
@@ -97,7 +60,7 @@ func launchedByClaim(w *World, l *life, write apiserver.Write) string {
 	if j == nil {
 		return ""
 	}
-	n := attemptOf(j)
+	n := stated.Attempt(j)
 	workload, current := claimed(w, l, n)
 	switch {
 	case current:
@@ -115,7 +78,7 @@ func launchedAsAdmitted(w *World, l *life, write apiserver.Write) string {
 	if j == nil {
 		return ""
 	}
-	workload, current := claimed(w, l, attemptOf(j))
+	workload, current := claimed(w, l, stated.Attempt(j))
 	if !current {
 		return "" // the promise before
 	}
@@ -147,7 +110,7 @@ func numbersAreNew(w *World, l *life, write apiserver.Write) string {
 	if j == nil {
 		return ""
 	}
-	n := attemptOf(j)
+	n := stated.Attempt(j)
 	if uid, ok := l.launched[n]; ok && uid != j.UID {
 		return fmt.Sprintf("attempt %d is another JobSet than before", n)
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"rtj.dev/rtj/test/world/apiserver"
+	"rtj.dev/rtj/test/world/stated"
 )
 
 // releaseLasts is how long quota may be held that no attempt uses any more: a back-off
@@ -39,8 +40,8 @@ func (w *World) spare(l *life) string {
 		if !o.True("QuotaReserved") || o.True("Finished") {
 			continue
 		}
-		claim, ok := claimOf(o)
-		if !ok || l.launched[claim.Attempt] == "" || !claim.stands(o) || !w.over(l, claim.Attempt) {
+		claim, ok := stated.ClaimOf(o)
+		if !ok || l.launched[claim.Attempt] == "" || !claim.Stands(o) || !w.over(l, claim.Attempt) {
 			continue
 		}
 		return fmt.Sprintf("%s of %s, attempt %d", o.Name, claim.ReservedAt, claim.Attempt)
@@ -51,12 +52,12 @@ func (w *World) spare(l *life) string {
 // over tells whether an attempt that was launched has no pod left and makes none.
 func (w *World) over(l *life, n int64) bool {
 	for _, j := range w.api.Owned("JobSet", l.uid) {
-		if attemptOf(j) == n && !j.Bool("spec", "suspend") && !j.True("Completed") && !j.True("Failed") {
+		if stated.Attempt(j) == n && !j.Bool("spec", "suspend") && !j.True("Completed") && !j.True("Failed") {
 			return false
 		}
 	}
 	for _, pod := range w.api.List("Pod") {
-		if pod.Label(labelUID) == l.uid && mayRun(pod) && !l.isForced(attemptOf(pod)) {
+		if pod.Label(labelUID) == l.uid && mayRun(pod) && !l.isForced(stated.Attempt(pod)) {
 			return false
 		}
 	}
@@ -78,7 +79,7 @@ func releasedEmpty(w *World, l *life, write apiserver.Write) string {
 		return ""
 	}
 	for _, pod := range w.api.List("Pod") {
-		if pod.Label(labelUID) == l.uid && mayRun(pod) && !l.isForced(attemptOf(pod)) {
+		if pod.Label(labelUID) == l.uid && mayRun(pod) && !l.isForced(stated.Attempt(pod)) {
 			return fmt.Sprintf("%s gives the quota of %s back, and %s is left", write.By, was.Name, pod.Name)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"rtj.dev/rtj/api/v1beta1"
 	"rtj.dev/rtj/test/world/apiserver"
+	"rtj.dev/rtj/test/world/stated"
 	"rtj.dev/rtj/test/world/runner"
 )
 
@@ -36,7 +37,7 @@ func (l *life) rests(w *World) bool {
 		return false
 	case l.job.Int("status", "observedGeneration") != l.job.Generation:
 		return false
-	case terminal(l.job), l.job.Text("status", "phase") == "Paused", l.waitsForPeople(w):
+	case stated.Ended(l.job), l.job.Text("status", "phase") == "Paused", l.waitsForPeople(w):
 		return true
 	}
 	return l.job.Text("status", "phase") == "Queued" && !w.config.fits(l.job)
@@ -129,7 +130,7 @@ func quotaIsUsed(w *World, l *life) string {
 
 func nothingRuns(w *World, l *life) string {
 	for _, pod := range w.api.List("Pod") {
-		if pod.Label(labelUID) == l.uid && mayRun(pod) && !l.isForced(attemptOf(pod)) {
+		if pod.Label(labelUID) == l.uid && mayRun(pod) && !l.isForced(stated.Attempt(pod)) {
 			return fmt.Sprintf("%s is left, and %s", pod.Name, l.standing())
 		}
 	}
@@ -151,7 +152,7 @@ func deletedIsGone(w *World, l *life) string {
 // asAsked: paused where the spec says so, else finished, unless the training fails by
 // itself or something is for a person to do.
 func asAsked(w *World, l *life) string {
-	if l.gone || terminal(l.job) || l.waitsForPeople(w) {
+	if l.gone || stated.Ended(l.job) || l.waitsForPeople(w) {
 		return ""
 	}
 	paused := l.job.Text("status", "phase") == "Paused"

@@ -4,23 +4,20 @@ import (
 	"fmt"
 	"slices"
 
+	"rtj.dev/rtj/api/v1beta1"
 	"rtj.dev/rtj/test/world/apiserver"
+	"rtj.dev/rtj/test/world/stated"
 )
 
-const jobKind = "ResumableTrainingJob"
+const jobKind = v1beta1.Kind
 
 // statusOf tells whether a write changed the status of the job, and that is not its end.
 func statusOf(write apiserver.Write) bool {
 	return write.New != nil && write.New.Kind == jobKind && write.Old != nil
 }
 
-func terminal(o *apiserver.Object) bool {
-	phase := o.Text("status", "phase")
-	return phase == "Succeeded" || phase == "Failed"
-}
-
 func terminalStays(_ *World, _ *life, write apiserver.Write) string {
-	if !statusOf(write) || !terminal(write.Old) {
+	if !statusOf(write) || !stated.Ended(write.Old) {
 		return ""
 	}
 	if was, is := write.Old.Text("status", "phase"), write.New.Text("status", "phase"); was != is {
@@ -30,7 +27,7 @@ func terminalStays(_ *World, _ *life, write apiserver.Write) string {
 }
 
 func terminalMakesNothing(_ *World, l *life, write apiserver.Write) string {
-	if write.Old == nil && byUs(write.By) && terminal(l.job) && (write.New.Kind == "JobSet" || write.New.Kind == "Workload") {
+	if write.Old == nil && byUs(write.By) && stated.Ended(l.job) && (write.New.Kind == "JobSet" || write.New.Kind == "Workload") {
 		return "creates " + write.New.String()
 	}
 	return ""

@@ -187,11 +187,11 @@ func (w *World) settle() {
 			return
 		}
 		if w.clock.at.After(end) || n > calmEvents {
-			w.fail("once faults stop, the world settles", w.unsettled())
+			w.fail(settles, w.unsettled())
 			return
 		}
 		if !w.comeOn() {
-			w.fail("once faults stop, the world settles", "nothing happens any more: "+w.unsettled())
+			w.fail(settles, "nothing happens any more: "+w.unsettled())
 			return
 		}
 	}

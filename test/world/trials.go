@@ -18,12 +18,12 @@ var Reductions = []string{
 	"of these, what rtj cannot see, neither in JobSets, Jobs and queues nor in the store nor by a LIST of pods, happens together with the next that it can",
 	"what a job does that holds the quota comes before what the others do, where Kueue has nothing to do and nothing that they do has it take the quota away from that job, and none of their pods is left: it commutes with that; so a fault that concerns both meets them in this order",
 	"a sync that would change nothing that anybody reads is made at once, with its requests",
-	"with several jobs, nodes, workers and the store fail, and a job is created, only where nothing else may happen but that time passes, and at the very beginning",
+	"with several jobs, what goes wrong with nodes, pods and Jobs is tried only where nothing else may happen but that time passes, and the later ones are created there and at the very beginning; that time passes earlier, and that people act within a sync, is then not tried. What goes wrong with workers and the store is tried wherever it may",
 	"the children of one answer are written one after the other, though several may be on their way: they are different objects",
 	"the requests of a sync and its patches follow each other; that something else happens between two of them is one of the faults, and so is a crash there and each fate of a request. What goes wrong with nodes, workers and the store goes wrong before or after: it does so in objects that the rest of the sync does not read",
 	"rtj's views follow at once before each sync; a start by an older view is one of the faults",
 	"a failure that lasts ends after a while that is longer than all that rtj does about it, not at any moment; a queue that people stopped starts when nothing else may happen",
-	"of failures that rtj cannot tell apart one is tried: a store that throttles is like one that does not answer, memory that is short and a slow start like a pod that is evicted and an image that cannot be had",
+	"of failures that rtj cannot tell apart one is tried: a store that throttles is like one that does not answer, memory that is short and a slow start like a pod that is evicted and an image that cannot be had, pressure on a pod like its eviction, a quota that refuses Pods like one that refuses the Jobs that would have them, and a lost node that is deleted like one that stays lost",
 	"where one thing only may happen, it does, and states between are not counted",
 	"states are equal if they differ only in UIDs, resourceVersions, the date, and in what nobody reads any more (package fingerprint)",
 }
@@ -52,6 +52,18 @@ var lasts = []struct {
 
 // alike are faults that are not tried, since another is like them.
 var alike = []string{"store: SlowDown", "fault: slow start of ", "fault: memory of ", "fault: pressure on ", "fault: refuse Pod ", "fault: delete node "}
+
+// settling are the events whose order among themselves makes no difference, with
+// queueEvents, which are what Kueue says of its queues.
+var (
+	settling    = []string{"jobset: ", "job: ", "scheduler: ", "kubelet: ", "nodes: ", "podgc: ", "taints: ", "collector: ", "namespace: ", "trainer: ", "store: "}
+	queueEvents = []string{"kueue: reconcile ClusterQueue ", "kueue: reconcile LocalQueue "}
+)
+
+// hasPrefix tells whether the name of an event begins with one of some.
+func hasPrefix(name string, some []string) bool {
+	return slices.ContainsFunc(some, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+}
 
 // trials are what the reductions leave, in a stable order.
 func (w *World) trials() (list []trial) {
@@ -90,7 +102,7 @@ func (w *World) trials() (list []trial) {
 		list = append(list, trial{e.Name, fault})
 	}
 	if w.config.Jobs > 1 && free {
-		list = slices.DeleteFunc(list, func(t trial) bool { return waits(t, w.runners[0].Syncs() > 0) })
+		list = slices.DeleteFunc(list, func(t trial) bool { return deferred(t, w.runners[0].Syncs() > 0) })
 	}
 	next := w.next()
 	if !w.healsAt.IsZero() && (next.IsZero() || w.healsAt.Before(next)) {
@@ -105,20 +117,12 @@ func (w *World) trials() (list []trial) {
 	return list
 }
 
-// waits tells whether something is tried only where nothing else may happen, or, where
-// that is for people, at the beginning.
-func waits(t trial, began bool) bool {
+// deferred tells whether something is tried only where nothing else may happen, or, where
+// that is for people, at the beginning. Faults of workers and of the store are not: their
+// names are those of what settles by itself.
+func deferred(t trial, began bool) bool {
 	return t.fault && !strings.HasPrefix(t.name, "rtj-") && !strings.HasPrefix(t.name, "kueue: ") && !settlesByItself(t.name) ||
 		began && strings.HasPrefix(t.name, "user: create ")
-}
-
-// only is what happens before all else: the one thing that may, or the first sync of
-// a job that was created.
-func only(trials []trial) *trial {
-	if len(trials) == 1 {
-		return &trials[0]
-	}
-	return nil
 }
 
 // queuesReady has Kueue say of its queues what it has to, before anything else.
@@ -136,17 +140,12 @@ func (w *World) queuesReady() {
 
 // aboutQueues tells whether an event is what Kueue says of its queues.
 func aboutQueues(name string) bool {
-	return strings.HasPrefix(name, "kueue: reconcile ClusterQueue ") || strings.HasPrefix(name, "kueue: reconcile LocalQueue ")
+	return hasPrefix(name, queueEvents)
 }
 
 // tried tells whether a fault is one of those that are.
 func (w *World) tried(name string) bool {
-	for _, other := range alike {
-		if strings.HasPrefix(name, other) {
-			return false
-		}
-	}
-	return true
+	return !hasPrefix(name, alike)
 }
 
 // midSync tells whether an event is a request of a sync that began, or of its patches.
@@ -158,12 +157,7 @@ func midSync(name string) bool {
 // settlesByItself tells whether an event is one of those whose order among
 // themselves makes no difference.
 func settlesByItself(name string) bool {
-	who, _, _ := strings.Cut(name, ": ")
-	switch who {
-	case "jobset", "job", "scheduler", "kubelet", "nodes", "podgc", "taints", "collector", "namespace", "trainer", "store":
-		return true
-	}
-	return aboutQueues(name)
+	return hasPrefix(name, settling) || aboutQueues(name)
 }
 
 // try has one of the trials happen, and counts the fault if it is one.
@@ -194,7 +188,7 @@ func (w *World) try(t trial) {
 			return
 		}
 	}
-	w.fail("clones offer the same events", fmt.Sprintf("%q is not offered", t.name))
+	w.fail(clonesAgree, fmt.Sprintf("%q is not offered", t.name))
 }
 
 // fails notes until when a failure lasts.

@@ -108,7 +108,7 @@ func (w *World) guard(what string, do func()) {
 	if !w.config.LetPanic {
 		defer func() {
 			if p := recover(); p != nil {
-				w.fail("nothing panics", fmt.Sprintf("%s: %v", what, p))
+				w.fail(nothingPanics, fmt.Sprintf("%s: %v", what, p))
 			}
 		}()
 	}

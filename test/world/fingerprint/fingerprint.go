@@ -1,6 +1,6 @@
 // Package fingerprint tells states of a simulated world apart by what decides its
 // future: two worlds that differ only in the UIDs and versions that the API server
-// gave, in when they are, or in what nobody reads ([Unread]), have the same
+// gave, in when they are, or in what nobody reads (rules, in unread.go), have the same
 // fingerprint.
 package fingerprint
 
@@ -13,7 +13,9 @@ import (
 	"strings"
 	"time"
 
+	"rtj.dev/rtj/api/v1beta1"
 	"rtj.dev/rtj/test/world/apiserver"
+	"rtj.dev/rtj/test/world/stated"
 )
 
 // Horizon is the age from which on times make no difference any more: no deadline
@@ -61,9 +63,9 @@ func New(s *apiserver.Server, running ...string) *Hash {
 	s.Each(func(o *apiserver.Object) {
 		h.versions[strconv.FormatInt(o.Version, 10)] = len(h.uids)
 		h.uids[o.UID] = len(h.uids)
-		if o.Kind == "ResumableTrainingJob" {
+		if o.Kind == v1beta1.Kind {
 			h.parents[o.UID] = o
-			if over(o, nil) && !o.Deleting() {
+			if stated.Ended(o) && !o.Deleting() {
 				if h.over == nil {
 					h.over = map[string]bool{}
 				}
@@ -196,7 +198,7 @@ func (h *Hash) Object(o *apiserver.Object) {
 		return
 	}
 	parent := h.parents[o.Owner()]
-	if o.Kind == "ResumableTrainingJob" {
+	if o.Kind == v1beta1.Kind {
 		parent = o
 	}
 	bits := chosen(o, parent)
@@ -231,7 +233,7 @@ func (h *Hash) ownerOf(o *apiserver.Object) string {
 	if owner := o.Owner(); h.parents[owner] != nil {
 		return owner
 	}
-	return o.Label("training.rtj.dev/uid")
+	return o.Label(v1beta1.LabelUID)
 }
 
 // Over tells whether a job has ended for good, with its Workloads, so that rtj does

@@ -1,13 +1,14 @@
 package fingerprint
 
 import (
-	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	"rtj.dev/rtj/api/v1beta1"
 	"rtj.dev/rtj/test/world/apiserver"
+	"rtj.dev/rtj/test/world/stated"
 )
 
 // as is how much of the times in a field decides anything that is still to come.
@@ -41,9 +42,9 @@ type rule struct {
 	why  string
 }
 
-// Rules are what of the objects need not be told apart, with the reason: for a later
-// rule of the same field does not count. Times that no rule is for are taken up by
-// their distance from now, up to [Horizon].
+// rules say how fields are taken up, and why; of several for one field the first whose
+// condition holds counts. Times that no rule is for are taken up by their distance from
+// now, up to [Horizon].
 var rules = []rule{
 	{"Workload", "metadata.creationTimestamp", as{what: order, pool: "queue"}, nil, "Kueue orders Workloads by it, and reads nothing else of it"},
 	{"JobSet", "metadata.creationTimestamp", as{what: order, pool: "creation"}, ran, "that of a JobSet that has not run may be since when a write waits; later children are ordered by it"},
@@ -55,26 +56,26 @@ var rules = []rule{
 	{"Pod", "metadata.generation", as{what: nothing}, nil, "nobody reads it"},
 	{"ConfigMap", "metadata.generation", as{what: nothing}, nil, "nobody reads it"},
 
-	{"ResumableTrainingJob", "status.conditions", as{what: presence}, over, "a job that ended keeps them"},
-	{"ResumableTrainingJob", "status.conditions", as{what: nothing}, nil, "they are made anew at each sync, of what is taken up elsewhere"},
-	{"ResumableTrainingJob", "status.ledger", as{what: presence}, nil, "times in accounts are written once, of now or of what is taken up elsewhere; what is read is whether they are there"},
-	{"ResumableTrainingJob", "status.admission", as{what: nothing}, nil, "it is copied from the Workload, for people"},
-	{"ResumableTrainingJob", "status.checkpoint", as{what: presence}, nil, "times are information only"},
-	{"ResumableTrainingJob", "status.progress", as{age: 65 * time.Second}, nil, "it is written again after a minute; the rest is information"},
-	{"ResumableTrainingJob", "status.totals", as{what: nothing}, nil, "sums for people"},
-	{"ResumableTrainingJob", "status.preemptions", as{what: nothing}, nil, "a number for people"},
-	{"ResumableTrainingJob", "status.workers", as{what: nothing}, nil, "made anew at each sync"},
-	{"ResumableTrainingJob", "status.lastEnd.at", as{what: presence}, beganAgain, "an attempt began since, whose end replaces it"},
-	{"ResumableTrainingJob", "status.lastEnd.at", as{age: 65 * time.Second}, ended, "the store has to be read after it, with a margin; what waits for pods counts from later events"},
-	{"ResumableTrainingJob", "status.lastEnd.observedBy", as{what: observer}, nil, "what is read is whether that is the process that reads"},
-	{"ResumableTrainingJob", "status.hold", as{age: Horizon, pool: "store"}, nil, "a reading of the store that is as late lifts a hold"},
-	{"ResumableTrainingJob", "status.yield", as{what: presence}, yieldOver, "the attempt that was asked has ended"},
+	{v1beta1.Kind, "status.conditions", as{what: presence}, over, "a job that ended keeps them"},
+	{v1beta1.Kind, "status.conditions", as{what: nothing}, nil, "they are made anew at each sync, of what is taken up elsewhere"},
+	{v1beta1.Kind, "status.ledger", as{what: presence}, nil, "times in accounts are written once, of now or of what is taken up elsewhere; what is read is whether they are there"},
+	{v1beta1.Kind, "status.admission", as{what: nothing}, nil, "it is copied from the Workload, for people"},
+	{v1beta1.Kind, "status.checkpoint", as{what: presence}, nil, "times are information only"},
+	{v1beta1.Kind, "status.progress", as{age: 65 * time.Second}, nil, "it is written again after a minute; the rest is information"},
+	{v1beta1.Kind, "status.totals", as{what: nothing}, nil, "sums for people"},
+	{v1beta1.Kind, "status.preemptions", as{what: nothing}, nil, "a number for people"},
+	{v1beta1.Kind, "status.workers", as{what: nothing}, nil, "made anew at each sync"},
+	{v1beta1.Kind, "status.lastEnd.at", as{what: presence}, beganAgain, "an attempt began since, whose end replaces it"},
+	{v1beta1.Kind, "status.lastEnd.at", as{age: 65 * time.Second}, ended, "the store has to be read after it, with a margin; what waits for pods counts from later events"},
+	{v1beta1.Kind, "status.lastEnd.observedBy", as{what: observer}, nil, "what is read is whether that is the process that reads"},
+	{v1beta1.Kind, "status.hold", as{age: Horizon, pool: "store"}, nil, "a reading of the store that is as late lifts a hold"},
+	{v1beta1.Kind, "status.yield", as{what: presence}, yieldOver, "the attempt that was asked has ended"},
 
 	{"ConfigMap", "data", as{what: presence}, documentOver, "the attempt that was asked has ended"},
 
 	{"Workload", "metadata.annotations", as{what: order, pool: "reservation"}, podsReady, "the startup deadline is met; the reservation is told by its time"},
-	{"Workload", "metadata.annotations.training.rtj.dev/claim", as{what: nothing}, staleClaim, "it is of another reservation, and no number in it is new"},
-	{"Workload", "metadata.annotations.training.rtj.dev/claim", as{age: 20 * time.Minute, pool: "reservation"}, nil, "the startup deadline counts from it"},
+	{"Workload", "metadata.annotations." + v1beta1.AnnotationClaim, as{what: nothing}, staleClaim, "it is of another reservation, and no number in it is new"},
+	{"Workload", "metadata.annotations." + v1beta1.AnnotationClaim, as{age: 20 * time.Minute, pool: "reservation"}, nil, "the startup deadline counts from it"},
 	{"Workload", "status.conditions.*.lastTransitionTime", as{what: order, pool: "queue"}, unreserved, "Kueue orders by them; what counts from a reservation begins with the next"},
 	{"Workload", "status.conditions.*.lastTransitionTime", as{what: order, pool: "reservation"}, podsReady, "what counts from a reservation is over once pods are ready; what counts from then on begins later"},
 	{"Workload", "status.conditions.*.lastTransitionTime", as{age: Horizon, pool: "reservation"}, nil, "Kueue's deadlines count from them, and a reservation is told by its time"},
@@ -82,8 +83,8 @@ var rules = []rule{
 	{"Workload", "status.accumulatedPastExecutionTimeSeconds", as{what: nothing}, nil, "the jobs have no maximum"},
 	{"Workload", "status.conditions.*.observedGeneration", as{what: presence}, nil, "no time"},
 
-	{"JobSet", "metadata.annotations.training.rtj.dev/reservation", as{what: order, pool: "reservation"}, nil, "the reservation is told by its time"},
-	{"JobSet", "metadata.annotations.training.rtj.dev/started", as{age: 20 * time.Second, pool: "suspended"}, nil, "Jobs are waited for from then on, for 15 seconds; later it is compared with when they were suspended"},
+	{"JobSet", "metadata.annotations." + v1beta1.AnnotationReservation, as{what: order, pool: "reservation"}, nil, "the reservation is told by its time"},
+	{"JobSet", "metadata.annotations." + v1beta1.AnnotationStarted, as{age: 20 * time.Second, pool: "suspended"}, nil, "Jobs are waited for from then on, for 15 seconds; later it is compared with when they were suspended"},
 	{"JobSet", "status", as{what: presence}, endedAttempt, "that it ended stands in the job's status"},
 	{"Job", "status.conditions.*.lastTransitionTime", as{what: order, pool: "suspended"}, nil, "since when it is suspended is compared with when its JobSet was started; which Job failed first counts too"},
 	{"Job", "status", as{what: presence}, nil, "the Jobs have no deadline"},
@@ -97,7 +98,7 @@ var rules = []rule{
 func ofAJob(o, parent *apiserver.Object) bool { return parent != nil && o.Owner() == parent.UID }
 
 func ran(o, _ *apiserver.Object) bool {
-	return !o.Bool("spec", "suspend") || o.Annotation("training.rtj.dev/started") != ""
+	return !o.Bool("spec", "suspend") || o.Annotation(v1beta1.AnnotationStarted) != ""
 }
 
 func beganAgain(o, _ *apiserver.Object) bool {
@@ -118,14 +119,11 @@ func documentOver(_, parent *apiserver.Object) bool {
 	return parent != nil && judged(parent, parent.Int("status", "attempt"))
 }
 
-func over(o, _ *apiserver.Object) bool {
-	phase := o.Text("status", "phase")
-	return phase == "Succeeded" || phase == "Failed"
-}
+func over(o, _ *apiserver.Object) bool { return stated.Ended(o) }
 
 // ended: the newest attempt did, and how is known, and nothing waits for its pods.
 func ended(o, _ *apiserver.Object) bool {
-	return judged(o, o.Int("status", "attempt")) && !over(o, nil)
+	return judged(o, o.Int("status", "attempt")) && !stated.Ended(o)
 }
 
 func undisturbed(o, _ *apiserver.Object) bool { return o.True("QuotaReserved") && !o.True("Evicted") }
@@ -134,24 +132,14 @@ func unreserved(o, _ *apiserver.Object) bool { return !o.True("QuotaReserved") }
 
 // staleClaim: the claim is not of the reservation that stands, and its attempt is known.
 func staleClaim(o, parent *apiserver.Object) bool {
-	var claim struct {
-		WorkloadUID, ReservedAt string
-		Attempt                 int64
-	}
-	if parent == nil || json.Unmarshal([]byte(o.Annotation("training.rtj.dev/claim")), &claim) != nil || claim.Attempt > parent.Int("status", "attempt") {
-		return false
-	}
-	return !o.True("QuotaReserved") || claim.ReservedAt != o.Condition("QuotaReserved")["lastTransitionTime"]
+	claim, ok := stated.ClaimOf(o)
+	return parent != nil && ok && claim.Attempt <= parent.Int("status", "attempt") && !claim.Stands(o)
 }
 
 func podsReady(o, _ *apiserver.Object) bool { return o.True("PodsReady") }
 
 func endedAttempt(o, parent *apiserver.Object) bool {
-	n := int64(0)
-	for _, digit := range o.Label("training.rtj.dev/attempt") {
-		n = n*10 + int64(digit-'0')
-	}
-	return parent != nil && judged(parent, n)
+	return parent != nil && judged(parent, stated.Attempt(o))
 }
 
 // ways are the rules below a place in an object.
@@ -191,7 +179,8 @@ func chosen(o, parent *apiserver.Object) (bits uint64) {
 	return bits
 }
 
-// timeless is the bit of objects of jobs that are over: no time in them counts.
+// timeless is the bit of objects of jobs that are over: no time in them counts. The
+// rules have those below.
 const timeless = 1 << 63
 
 // waysOf are the rules that were chosen.
@@ -234,7 +223,7 @@ func keysOf(field string) []string {
 // suspended is told by its spec.
 func read(o *apiserver.Object) map[string]any {
 	switch o.Kind {
-	case "ResumableTrainingJob":
+	case v1beta1.Kind:
 		return without(o, "ledger", func(entry map[string]any) bool {
 			n, _ := entry["attempt"].(int64)
 			return judged(o, n)

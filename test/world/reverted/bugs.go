@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// table is the heading in docs/simulation.md that the table of bugs follows, and patches
-// is where the fixes are kept as they are taken out.
+// heading is what the table of bugs follows in the document, and patches is where the
+// fixes are kept as they are taken out.
 const (
 	document = "docs/simulation.md"
 	heading  = "## Bugs that were found"

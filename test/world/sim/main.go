@@ -6,6 +6,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -22,7 +23,7 @@ import (
 
 func main() {
 	seeds := flag.Uint64("seeds", 2000, "how many `worlds` to run")
-	base := flag.Uint64("base", 0, "`seed` of the first")
+	base := flag.Uint64("base", 0, "`seed` of the first, or of that of -cycles")
 	one := flag.Int64("seed", -1, "run this `seed` alone, and print what happens")
 	script := flag.String("script", "", "in the world of -seed do what this `file` says, instead of what is drawn")
 	tries := flag.Int("tries", 3000, "how many `runs` shrinking may take")
@@ -30,6 +31,12 @@ func main() {
 	cycles := flag.Int("cycles", 0, "instead of worlds, preempt and resume one job so many `times`")
 	workers := flag.Int("workers", runtime.GOMAXPROCS(0), "how many worlds are run at once")
 	flag.Parse()
+	given := map[string]bool{}
+	flag.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	if err := fit(given); err != nil {
+		fmt.Fprintf(os.Stderr, "sim: %s\n", err)
+		os.Exit(2)
+	}
 	debug.SetGCPercent(world.GCPercent)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -45,6 +52,19 @@ func main() {
 	if !ok {
 		os.Exit(1)
 	}
+}
+
+// fit tells what is wrong with the flags that were given together.
+func fit(given map[string]bool) error {
+	switch {
+	case given["script"] && !given["seed"]:
+		return errors.New("-script is of one world: say which with -seed")
+	case given["cycles"] && (given["seed"] || given["script"]):
+		return errors.New("-cycles has a world of its own: leave -seed and -script out; -base is its seed")
+	case given["seed"] && (given["seeds"] || given["base"] || given["keep-going"]):
+		return errors.New("-seed is one world, -seeds, -base and -keep-going are of many: give one or the other")
+	}
+	return nil
 }
 
 // total is what the worlds had in them.
