@@ -7,8 +7,8 @@ import (
 
 	"rtj.dev/rtj/api/v1beta1"
 	"rtj.dev/rtj/test/world/apiserver"
-	"rtj.dev/rtj/test/world/stated"
 	"rtj.dev/rtj/test/world/runner"
+	"rtj.dev/rtj/test/world/stated"
 )
 
 // settled tells whether nothing happens any more that is not a fault or a person,

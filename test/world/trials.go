@@ -37,6 +37,12 @@ type trial struct {
 // healing is the line of a script for the end of all failures that last.
 const healing = "what fails is well again"
 
+// answersAgain is that the store does, and creation that of a job.
+const (
+	answersAgain = "store: answers again"
+	creation     = "user: create "
+)
+
 // lasts is how long failures last that do not end by themselves.
 var lasts = []struct {
 	name string
@@ -86,7 +92,7 @@ func (w *World) trials() (list []trial) {
 	for e := range w.events() {
 		// Anything else in the middle of a sync counts as a fault.
 		fault := e.Fault || amid != ""
-		if e.Name == amid || fault && (w.faults == 0 || !w.tried(e.Name)) || amid != "" && e.Fault && !strings.HasPrefix(e.Name, "rtj-") || e.Name == "store: answers again" {
+		if e.Name == amid || fault && (w.faults == 0 || !w.tried(e.Name)) || amid != "" && e.Fault && !strings.HasPrefix(e.Name, "rtj-") || e.Name == answersAgain {
 			continue
 		}
 		free = free || e.helps
@@ -122,7 +128,7 @@ func (w *World) trials() (list []trial) {
 // names are those of what settles by itself.
 func deferred(t trial, began bool) bool {
 	return t.fault && !strings.HasPrefix(t.name, "rtj-") && !strings.HasPrefix(t.name, "kueue: ") && !settlesByItself(t.name) ||
-		began && strings.HasPrefix(t.name, "user: create ")
+		began && strings.HasPrefix(t.name, creation)
 }
 
 // queuesReady has Kueue say of its queues what it has to, before anything else.
@@ -232,7 +238,7 @@ func (w *World) goOn(before sight) {
 	for w.broken == nil && w.visible() == before {
 		more := false
 		for e := range w.events() {
-			if more = !e.Fault && settlesByItself(e.Name) && e.Name != "store: answers again"; more {
+			if more = !e.Fault && settlesByItself(e.Name) && e.Name != answersAgain; more {
 				w.do(*e)
 				break
 			}
