@@ -25,12 +25,25 @@ const (
 // noteClaim notes since when the claim of the attempt is known to stand: the LIST came
 // before. A reading that begins from now on shows all that was committed.
 func (s *situation) noteClaim(entry *v1beta1.LedgerEntry) {
-	if s.isFirstAttempt() || entry.ClaimedAt != nil || !s.unstarted() || !s.claimed() {
+	if s.isFirstAttempt() || !s.unstarted() || !s.claimed() {
 		return
 	}
-	at := metav1.NewMicroTime(s.Now.UTC().Truncate(time.Microsecond))
-	entry.ClaimedAt = &at
+	// Of another process's clock, which is ahead, it would be waited for.
+	if at := claimedAt(entry); !at.IsZero() && !at.After(s.Now) {
+		return
+	}
+	entry.ClaimedAt = s.Now.UTC().Format(metav1.RFC3339Micro)
 	_ = s.catalogSince(s.Now) // asks for it at once, not only when status is written
+}
+
+// claimedAt is since when the claim is known to stand; zero: it is not. What cannot be
+// read counts as not known, and is noted anew.
+func claimedAt(entry *v1beta1.LedgerEntry) time.Time {
+	at, err := time.Parse(time.RFC3339, entry.ClaimedAt)
+	if err != nil {
+		return time.Time{}
+	}
+	return at
 }
 
 // isFirstAttempt reports whether no attempt before can have left anything.
@@ -43,19 +56,23 @@ func (s *situation) confirmation() confirmation {
 		return confirmed
 	}
 	entry := s.ledgerEntry(s.attempt.number)
-	if entry == nil || entry.ClaimedAt == nil {
+	if entry == nil {
+		return unconfirmed
+	}
+	since := claimedAt(entry)
+	if since.IsZero() {
 		return unconfirmed
 	}
 	s.decision.Catalog.Recheck = s.wouldRestore()
 	switch {
-	case !s.catalogSince(entry.ClaimedAt.Time):
+	case !s.catalogSince(since):
 		return unconfirmed
 	case s.Catalog.Readable() && !s.noneFits() && s.restores(s.attempt.jobset):
 		return confirmed
 	case s.Catalog.Readable():
 		return refuted
 	}
-	due := entry.ClaimedAt.Add(unusableAfter)
+	due := since.Add(unusableAfter)
 	if s.Now.Before(due) {
 		s.wakeAt(due)
 		s.wantCatalogAgain(pollUnusable)

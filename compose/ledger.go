@@ -153,7 +153,7 @@ func (s *situation) closeAccount(e *v1beta1.LedgerEntry) {
 		t.LostSteps += *e.LostSteps
 	}
 	if e.StartedAt != nil && e.StoppedAt != nil {
-		t.RunSeconds += int64(e.StoppedAt.Sub(e.StartedAt.Time).Seconds())
+		t.RunSeconds += max(0, int64(e.StoppedAt.Sub(e.StartedAt.Time).Seconds()))
 	}
 }
 

@@ -24,6 +24,12 @@ const foreignClockMargin = 30 * time.Second
 var outcomes = []rule[v1beta1.Outcome]{
 	{name: "NeverStarted", when: func(s *situation) bool { return !s.started() }, then: outcome(v1beta1.OutcomeDisrupted)},
 	{name: "ResultFinished", when: result(checkpoint.ResultFinished), then: outcome(v1beta1.OutcomeFinished)},
+	{name: "HungAfterFailedRestore", when: func(s *situation) bool {
+		return s.restorePoint(s.attempt) != "" && s.hungAfter(checkpoint.ResultRestoreFailed)
+	}, then: outcome(v1beta1.OutcomeRestoreFailed)},
+	{name: "HungAfterFailure", when: func(s *situation) bool {
+		return s.hungAfter(checkpoint.ResultFailed) || s.hungAfter(checkpoint.ResultRestoreFailed)
+	}, then: outcome(v1beta1.OutcomeFailed)},
 	{name: "YieldAsked", when: func(s *situation) bool { return s.yield != nil }, then: outcome(v1beta1.OutcomeYielded),
 		why: func(s *situation) string { return string(s.yield.cause) }},
 	{name: "ResultYielded", when: func(s *situation) bool {
@@ -44,6 +50,12 @@ var outcomes = []rule[v1beta1.Outcome]{
 		then: outcome(v1beta1.OutcomeCompletedWithoutResult)},
 	{name: "CompletedWithoutSDK", when: func(s *situation) bool { return s.attempt.completed() }, then: outcome(v1beta1.OutcomeFinished)},
 	{name: "ApplicationFailed", when: always, then: outcome(v1beta1.OutcomeFailed), why: (*situation).failureMessage},
+}
+
+// hungAfter: the attempt was asked to end only since pods of it hung after its workers
+// had recorded how it ended.
+func (s *situation) hungAfter(want string) bool {
+	return s.yield != nil && s.yield.cause == v1beta1.CauseDisruption && result(want)(s) && s.records().Result.EndedAt.Before(s.yield.issuedAt)
 }
 
 func outcome(o v1beta1.Outcome) func(*situation) v1beta1.Outcome {
@@ -171,6 +183,10 @@ func (s *situation) outcomeMessage(o v1beta1.Outcome) string {
 // withdrawn is why the attempt, which was claimed, was not started.
 func (s *situation) withdrawn() string {
 	switch {
+	case s.deleting:
+		return "the job was deleted before"
+	case s.spec.Suspend:
+		return "the job was suspended before"
 	case !s.holdsClaim() && s.yield != nil:
 		return "it was asked to end before"
 	case !s.holdsClaim():
@@ -179,6 +195,8 @@ func (s *situation) withdrawn() string {
 		return "the startup deadline came first"
 	case s.confirmation() != refuted:
 		return "it was given up before"
+	case s.Catalog.Readable() && s.noneFits():
+		return "the store, read once more, has no checkpoint to resume from: " + s.noneFitsMessage()
 	case s.Catalog.Readable():
 		return "the store, read once more, names another checkpoint to resume from"
 	}

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -64,13 +65,16 @@ func (w *Workload) reservation() reservation {
 }
 
 // assigned is the number of pods and the flavors of each podSet, such as
-// "workers 2 cpu=gpu example.com/gpu=gpu"; podSets are separated by semicolons.
+// "workers 2 cpu=gpu example.com/gpu=gpu"; podSets are sorted and separated by semicolons.
 func (w *Workload) assigned() string {
 	if w.Status.Admission == nil {
 		return ""
 	}
 	var text []byte
-	for i, a := range w.Status.Admission.PodSetAssignments {
+	sets := slices.SortedFunc(slices.Values(w.Status.Admission.PodSetAssignments), func(a, b PodSetAssignment) int {
+		return strings.Compare(a.Name, b.Name)
+	})
+	for i, a := range sets {
 		if i > 0 {
 			text = append(text, "; "...)
 		}

@@ -188,10 +188,16 @@ func (s *situation) askToYield() {
 	if old := s.was.Yield; old != nil && old.Attempt == record.Attempt {
 		record.SuspendedAt = old.SuspendedAt
 	}
-	if record.SuspendedAt == nil && s.live() && s.attempt.jobset.suspended() {
-		// Seen, not decided: the update that suspends may be late.
-		at := metav1.NewTime(s.Now.UTC())
-		record.SuspendedAt = &at
+	if s.live() {
+		// Seen, not decided: the update that suspends may be late, and somebody may take
+		// it back.
+		switch suspended := s.attempt.jobset.suspended(); {
+		case !suspended:
+			record.SuspendedAt = nil
+		case record.SuspendedAt == nil:
+			at := metav1.NewTime(s.Now.UTC())
+			record.SuspendedAt = &at
+		}
 	}
 	s.next.Yield = record
 }
@@ -214,7 +220,7 @@ func (s *situation) stopDue() bool {
 	if s.yield == nil {
 		return false
 	}
-	if !s.everReady() || s.yield.cause == v1beta1.CauseFinished {
+	if !s.everReady() || s.yield.cause == v1beta1.CauseFinished || s.overTooLong(false) {
 		return true
 	}
 	if s.Now.Before(s.yield.deadline) {

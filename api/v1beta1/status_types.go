@@ -385,7 +385,9 @@ type LedgerEntry struct {
 	// starts when a reading of the store that began later confirms what it restores. The
 	// first attempt has none: there is nothing to confirm.
 	// +optional
-	ClaimedAt *metav1.MicroTime `json:"claimedAt,omitempty"`
+	// +kubebuilder:validation:Format=date-time
+	// +kubebuilder:validation:MaxLength=64
+	ClaimedAt string `json:"claimedAt,omitempty"`
 	// startedAt is when its JobSet was started.
 	// +optional
 	StartedAt *metav1.Time `json:"startedAt,omitempty"`

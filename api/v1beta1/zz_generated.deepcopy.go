@@ -270,10 +270,6 @@ func (in *LedgerEntry) DeepCopyInto(out *LedgerEntry) {
 		in, out := &in.AdmittedAt, &out.AdmittedAt
 		*out = (*in).DeepCopy()
 	}
-	if in.ClaimedAt != nil {
-		in, out := &in.ClaimedAt, &out.ClaimedAt
-		*out = (*in).DeepCopy()
-	}
 	if in.StartedAt != nil {
 		in, out := &in.StartedAt, &out.StartedAt
 		*out = (*in).DeepCopy()

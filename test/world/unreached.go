@@ -80,9 +80,11 @@ var Unreached = map[string]string{
 	"launch PodsWouldBeCaptured": otherSetting,
 	"phase AdmissionChecks":      otherSetting,
 
-	"launch NoCompatibleCheckpoint": damagedStore,
-	"outcome RestoreFailed":         damagedStore,
-	"phase RestoreFailing":          damagedStore,
+	"launch NoCompatibleCheckpoint":  damagedStore,
+	"outcome RestoreFailed":          damagedStore,
+	"outcome HungAfterFailedRestore": damagedStore,
+	"outcome HungAfterFailure":       moreFaults,
+	"phase RestoreFailing":           damagedStore,
 
 	"outcome CompletedWithoutSDK": withoutSDK,
 

@@ -41,9 +41,6 @@ func alike(a, b reflect.Value) bool {
 		case *metav1.Condition:
 			return *x == *b.Addr().Interface().(*metav1.Condition)
 		}
-		if encodesItself(a.Type()) {
-			break
-		}
 		for i := range a.NumField() {
 			if !alike(a.Field(i), b.Field(i)) {
 				return false
