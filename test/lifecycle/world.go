@@ -229,16 +229,7 @@ func below(o object, keys ...string) object {
 
 func metadata(o object) object { return below(o, "metadata") }
 
-// conditionOf returns the condition of a type; nil when there is none.
-func conditionOf(o object, kind string) object {
-	list, _ := below(o, "status")["conditions"].([]any)
-	for _, item := range list {
-		if c, ok := item.(object); ok && c["type"] == kind {
-			return c
-		}
-	}
-	return nil
-}
+func conditionOf(o object, kind string) object { return apiserver.Of(o).Condition(kind) }
 
 // copyOf is a deep copy, with numbers as the API machinery has them.
 func copyOf(o object) object {

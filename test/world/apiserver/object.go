@@ -47,6 +47,9 @@ type derived struct {
 	made any
 }
 
+// Of makes an object of a body that no server has seen.
+func Of(body map[string]any) *Object { return newObject(body, nil) }
+
 // newObject makes a version of an object; old is the one before, nil at first.
 func newObject(body map[string]any, old *Object) *Object {
 	o := &Object{Body: body, parts: partsOf(old), before: old.derivations()}

@@ -48,15 +48,16 @@ func pod(attempt int32, index int, restore string) *apiserver.Object {
 		return map[string]any{"name": name, "valueFrom": map[string]any{"fieldRef": map[string]any{"fieldPath": "metadata.labels['" + label + "']"}}}
 	}
 	uid := "a-" + n + "/" + i
-	return &apiserver.Object{Kind: "Pod", Namespace: "team", Name: "a-" + n + "-w-" + i, UID: uid, Body: map[string]any{
-		"metadata": map[string]any{"labels": map[string]any{"job-index": i, "pod-index": "0"}},
+	return apiserver.Of(map[string]any{
+		"kind":     "Pod",
+		"metadata": map[string]any{"namespace": "team", "name": "a-" + n + "-w-" + i, "uid": uid, "labels": map[string]any{"job-index": i, "pod-index": "0"}},
 		"spec": map[string]any{"nodeName": "node-" + i, "containers": []any{map[string]any{"name": "train", "env": []any{
 			value("RTJ_NAMESPACE", "team"), value("RTJ_NAME", "a"), value("RTJ_RUN_ID", "run-1"), value("RTJ_ATTEMPT", n),
 			value("RTJ_STORAGE_URI", uri), value("RTJ_RESTORE", restore), value("RTJ_WORLD_SIZE", "2"), value("RTJ_PROCESSES_PER_POD", "1"),
 			value("RTJ_PODS_PER_JOB", "1"), label("RTJ_JOB_INDEX", "job-index"), label("RTJ_POD_INDEX", "pod-index"),
 			value("RTJ_TERMINATION_GRACE_SECONDS", "30"), value("RTJ_CHECKPOINT_INTERVAL_SECONDS", "60"), value("RTJ_IDENTITY", `{"codeVersion":"v7"}`),
 		}}}},
-	}}
+	})
 }
 
 // start starts both pods of an attempt.
