@@ -61,7 +61,7 @@ func statusIsSmall(_ *World, _ *life, write apiserver.Write) string {
 }
 
 // preemptionIsFree: failures are counted only for attempts that ended by their own
-// fault.
+// fault. Those that hung after they had recorded it were asked to end for a Disruption.
 func preemptionIsFree(_ *World, _ *life, write apiserver.Write) string {
 	if !statusOf(write) || write.New.Int("status", "failures", "withoutProgress") <= write.Old.Int("status", "failures", "withoutProgress") {
 		return ""
@@ -70,7 +70,7 @@ func preemptionIsFree(_ *World, _ *life, write apiserver.Write) string {
 	if outcome := write.New.Text("status", "lastEnd", "outcome"); outcome != "Failed" && outcome != "CompletedWithoutResult" {
 		return fmt.Sprintf("a failure is counted for attempt %d, which ended as %s", n, outcome)
 	}
-	if write.New.Int("status", "yield", "attempt") == n {
+	if write.New.Int("status", "yield", "attempt") == n && write.New.Text("status", "yield", "cause") != "Disruption" {
 		return fmt.Sprintf("a failure is counted for attempt %d, which was asked to yield (%s)", n, write.New.Text("status", "yield", "cause"))
 	}
 	return ""
