@@ -109,12 +109,8 @@ func (a *attempt) countedJobs() int {
 // wantedJobs is how many Jobs the JobSet makes.
 func (a *attempt) wantedJobs() int {
 	wanted := int32(0)
-	for i := range a.jobset.Spec.ReplicatedJobs {
-		if n := a.jobset.Spec.ReplicatedJobs[i].Replicas; n != nil {
-			wanted += *n
-		} else {
-			wanted++
-		}
+	for _, r := range a.jobset.Spec.ReplicatedJobs {
+		wanted += r.wanted()
 	}
 	return int(wanted)
 }
@@ -234,11 +230,7 @@ func (a *attempt) allReady() bool {
 		done[r.Name] = r.Ready + r.Succeeded
 	}
 	for _, r := range a.jobset.Spec.ReplicatedJobs {
-		want := int32(1)
-		if r.Replicas != nil {
-			want = *r.Replicas
-		}
-		if done[r.Name] < want {
+		if done[r.Name] < r.wanted() {
 			return false
 		}
 	}

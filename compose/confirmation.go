@@ -33,7 +33,6 @@ func (s *situation) noteClaim(entry *v1beta1.LedgerEntry) {
 		return
 	}
 	entry.ClaimedAt = s.Now.UTC().Format(metav1.RFC3339Micro)
-	_ = s.catalogSince(s.Now) // asks for it at once, not only when status is written
 }
 
 // claimedAt is since when the claim is known to stand; zero: it is not. What cannot be
@@ -72,9 +71,7 @@ func (s *situation) confirmation() confirmation {
 	case s.Catalog.Readable():
 		return refuted
 	}
-	due := since.Add(unusableAfter)
-	if s.Now.Before(due) {
-		s.wakeAt(due)
+	if !s.reached(since.Add(unusableAfter)) {
 		s.wantCatalogAgain(pollUnusable)
 		return unconfirmed
 	}

@@ -54,12 +54,7 @@ func (s *situation) noJobMade() bool {
 	if a.jobset == nil || !a.jobset.suspended() || a.countedJobs() > 0 || len(a.jobs) > 0 || s.stoppedSince().IsZero() {
 		return false
 	}
-	due := s.stoppedSince().Add(jobsAppear)
-	if s.Now.Before(due) {
-		s.wakeAt(due)
-		return false
-	}
-	return true
+	return s.reached(s.stoppedSince().Add(jobsAppear))
 }
 
 // jobsMayStart: the attempt was stopped so soon after its start that Jobs are suspended
@@ -74,12 +69,7 @@ func (s *situation) jobsMayStart() bool {
 	if len(a.jobs) >= a.wantedJobs() && !slices.ContainsFunc(a.jobs, func(j *Job) bool { return j.suspendedBefore(started) }) {
 		return false
 	}
-	due := y.SuspendedAt.Add(jobsAppear)
-	if s.Now.Before(due) {
-		s.wakeAt(due)
-		return true
-	}
-	return false
+	return !s.reached(y.SuspendedAt.Add(jobsAppear))
 }
 
 // leaderLingers is how long after its grace period a leader pod is waited for.
@@ -98,8 +88,7 @@ func (s *situation) leaderMayCommit() bool {
 		if p.Meta.DeletionTimestamp == nil {
 			return true
 		}
-		if due := p.Meta.DeletionTimestamp.Add(leaderLingers); s.Now.Before(due) {
-			s.wakeAt(due)
+		if !s.reached(p.Meta.DeletionTimestamp.Add(leaderLingers)) {
 			return true
 		}
 	}
@@ -133,12 +122,7 @@ func (s *situation) stoppedSince() time.Time {
 }
 
 func (s *situation) overdue(since time.Time) bool {
-	due := since.Add(s.forceAfter())
-	if s.Now.Before(due) {
-		s.wakeAt(due)
-		return false
-	}
-	return true
+	return s.reached(since.Add(s.forceAfter()))
 }
 
 // force gives the attempt up. Status says so first; its JobSet and its Workload

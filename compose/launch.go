@@ -131,9 +131,7 @@ func (s *situation) wouldRestore() []string {
 // unusable waits for half a minute before the admission is given back.
 func (s *situation) unusable(reason, message string) launch {
 	due := s.usableSince().Add(unusableAfter)
-	if s.Now.Before(due) {
-		s.wakeAt(due)
-	} else {
+	if s.reached(due) {
 		s.hold(reason, message)
 	}
 	return launch{reason: reason, message: message}

@@ -66,17 +66,12 @@ func (a *attempt) noted() (time.Time, error) {
 	return time.Parse(time.RFC3339, a.jobset.Meta.Annotations[v1beta1.AnnotationStarted])
 }
 
-func (a *attempt) startNoted() bool {
-	_, err := a.noted()
-	return err == nil
-}
-
 // startedLate keeps the account in order of an attempt that was started by an update
 // which was under way when it had ended, or whose start nobody noted.
 func (s *situation) startedLate(a *attempt, entry *v1beta1.LedgerEntry) {
-	switch {
+	switch _, unknown := a.noted(); {
 	case entry.StoppedAt == nil:
-	case !a.startNoted():
+	case unknown != nil:
 		entry.StartedAt = timePtr(entry.StoppedAt.Time)
 	case entry.StoppedAt.Before(entry.StartedAt):
 		entry.StoppedAt = timePtr(entry.StartedAt.Time)

@@ -82,12 +82,7 @@ func (s *situation) noticeDue() bool {
 	if extra := given - len(noticeTimes) + 1; extra > 0 {
 		after = time.Duration(extra) * noticePeriod
 	}
-	due := s.yield.issuedAt.Add(after)
-	if s.Now.Before(due) {
-		s.wakeAt(due)
-		return false
-	}
-	return true
+	return s.reached(s.yield.issuedAt.Add(after))
 }
 
 // noticePatch tells the leader pod: an annotation reaches it in a fraction of a

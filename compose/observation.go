@@ -101,16 +101,27 @@ type JobSet struct {
 	reserved document[reservation]
 
 	Spec struct {
-		Suspend        *bool `json:"suspend"`
-		ReplicatedJobs []struct {
-			Name     string `json:"name"`
-			Replicas *int32 `json:"replicas"`
-		} `json:"replicatedJobs"`
+		Suspend        *bool           `json:"suspend"`
+		ReplicatedJobs []ReplicatedJob `json:"replicatedJobs"`
 	} `json:"spec"`
 	Status struct {
 		Conditions           []Condition           `json:"conditions"`
 		ReplicatedJobsStatus []ReplicatedJobStatus `json:"replicatedJobsStatus"`
 	} `json:"status"`
+}
+
+// ReplicatedJob is one of an observed JobSet.
+type ReplicatedJob struct {
+	Name     string `json:"name"`
+	Replicas *int32 `json:"replicas"`
+}
+
+// wanted is how many Jobs it makes.
+func (r *ReplicatedJob) wanted() int32 {
+	if r.Replicas == nil {
+		return 1
+	}
+	return *r.Replicas
 }
 
 // ReplicatedJobStatus counts the Jobs of a replicatedJob.

@@ -126,9 +126,7 @@ func (s *situation) judge() {
 
 // verdictWaits: the store cannot be read. The quota is not kept for that.
 func (s *situation) verdictWaits() {
-	since := s.next.LastEnd.At.Time
-	if s.Now.Before(since.Add(unusableAfter)) {
-		s.wakeAt(since.Add(unusableAfter))
+	if !s.reached(s.next.LastEnd.At.Add(unusableAfter)) {
 		s.wakeAfter(pollUnusable)
 		s.wantCatalogAgain(pollUnusable)
 		return

@@ -220,12 +220,7 @@ func (s *situation) lacksJobs() bool {
 	if !s.live() || s.attempt.jobset == nil || len(s.attempt.jobs) > 0 {
 		return false
 	}
-	due := s.startedAt(s.attempt).Add(jobsAppear)
-	if s.Now.Before(due) {
-		s.wakeAt(due)
-		return false
-	}
-	return true
+	return s.reached(s.startedAt(s.attempt).Add(jobsAppear))
 }
 
 func (s *situation) deactivated() standing {

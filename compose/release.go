@@ -198,11 +198,7 @@ func (s *situation) onHold() bool {
 // again when that while is over.
 func (s *situation) kueueBacksOff() bool {
 	state := s.workload.Status.RequeueState
-	if state == nil || state.RequeueAt == nil || !s.Now.Before(state.RequeueAt.Time) {
-		return false
-	}
-	s.wakeAt(state.RequeueAt.Time)
-	return true
+	return state != nil && state.RequeueAt != nil && !s.reached(state.RequeueAt.Time)
 }
 
 func (s *situation) queuePatch() *Patch {

@@ -217,6 +217,15 @@ func (s *situation) wakeAt(t time.Time) {
 	}
 }
 
+// reached reports whether the time has come; until then it asks to look again at it.
+func (s *situation) reached(t time.Time) bool {
+	if s.Now.Before(t) {
+		s.wakeAt(t)
+		return false
+	}
+	return true
+}
+
 func (s *situation) wakeAfter(d time.Duration) { s.wakeAt(s.Now.Add(d)) }
 
 // wantCatalog asks for a reading of the store that begins at the time or later;

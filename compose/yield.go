@@ -106,12 +106,7 @@ func (s *situation) startupOverdue() bool {
 			return false
 		}
 	}
-	overdue := s.claim.At.Add(s.startupDeadline())
-	if s.Now.Before(overdue) {
-		s.wakeAt(overdue)
-		return false
-	}
-	return true
+	return s.reached(s.claim.At.Add(s.startupDeadline()))
 }
 
 // everReady reports whether a pod of the current attempt was ever ready.
@@ -134,12 +129,7 @@ func (s *situation) podsEndedTooLong() bool {
 	if p == nil || p.Attempt != s.attempt.number || !s.attempt.endedUnasked() {
 		return false
 	}
-	due := p.Since.Add(s.terminationGrace() + lingering)
-	if s.Now.Before(due) {
-		s.wakeAt(due)
-		return false
-	}
-	return true
+	return s.reached(p.Since.Add(s.terminationGrace() + lingering))
 }
 
 // overTooLong: by their own record the workers have ended, finished or not, and pods of
@@ -150,12 +140,7 @@ func (s *situation) overTooLong(finished bool) bool {
 	if r == nil || r.EndedAt.IsZero() || finished != (r.Outcome == checkpoint.ResultFinished) {
 		return false
 	}
-	due := r.EndedAt.Add(s.terminationGrace() + lingering)
-	if s.Now.Before(due) {
-		s.wakeAt(due)
-		return false
-	}
-	return true
+	return s.reached(r.EndedAt.Add(s.terminationGrace() + lingering))
 }
 
 // suspendedEmpty: somebody suspended the JobSet, and it has made no Job nor says that it
@@ -223,11 +208,7 @@ func (s *situation) stopDue() bool {
 	if !s.everReady() || s.yield.cause == v1beta1.CauseFinished || s.overTooLong(false) {
 		return true
 	}
-	if s.Now.Before(s.yield.deadline) {
-		s.wakeAt(s.yield.deadline)
-		return false
-	}
-	return true
+	return s.reached(s.yield.deadline)
 }
 
 // forPeople says why the attempt ends.
