@@ -74,5 +74,6 @@ func assigned(workload *apiserver.Object) string {
 		}
 		sets = append(sets, strings.Join(words, " "))
 	}
+	slices.Sort(sets)
 	return strings.Join(sets, "; ")
 }
