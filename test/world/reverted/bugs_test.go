@@ -38,6 +38,24 @@ func TestEveryBugHasItsPatch(t *testing.T) {
 	}
 }
 
+// Every patch applies to the tree as it is: one that a change of the core has overtaken
+// is made anew with that change.
+func TestEveryPatchApplies(t *testing.T) {
+	root, err := moduleRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := bugs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range all {
+		if _, err := without(t.Context(), root, filepath.Join(root, patches, b.patch+".patch"), t.TempDir()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestRowsAreRead(t *testing.T) {
 	b, err := row("| it burns | `sync/it-burns`; `make sim SEED=7` (found twice) | 0123456 | `fire` |")
 	if err != nil || b.what != "it burns" || len(b.shows) != 2 || b.shows[1] != "make sim SEED=7" || b.patch != "fire" {

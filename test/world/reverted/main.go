@@ -73,7 +73,7 @@ func (r *reverted) all(ctx context.Context, only string) error {
 		fmt.Printf("%s: %s\n", b.patch, b.what)
 		t, err := r.tree(ctx, root, temporary, b.patch)
 		if err != nil {
-			r.tell("", err)
+			r.tell(b.patch, err)
 			continue
 		}
 		for _, name := range b.shows {
