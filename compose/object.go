@@ -78,8 +78,12 @@ func (d *document[T]) or(read func() *T) *T {
 	return read()
 }
 
-// ReadDocuments reads the claim, for all decisions that are made upon the object.
-func (w *Workload) ReadDocuments() { w.claimed = document[claim]{true, w.claim()} }
+// ReadDocuments reads the claim, and the reservation that it may be of, for all
+// decisions that are made upon the object.
+func (w *Workload) ReadDocuments() {
+	r := w.reservation()
+	w.claimed, w.reserves = document[claim]{true, w.claim()}, document[reservation]{true, &r}
+}
 
 // ReadDocuments reads the reservation, for all decisions that are made upon the object.
 func (j *JobSet) ReadDocuments() {

@@ -46,7 +46,8 @@ type Observation struct {
 // Workload is an observed Kueue Workload.
 type Workload struct {
 	Object
-	claimed document[claim]
+	claimed  document[claim]
+	reserves document[reservation]
 
 	Spec struct {
 		PodSets []struct {

@@ -58,10 +58,12 @@ func (w *Workload) active() bool { return w.Spec.Active == nil || *w.Spec.Active
 
 // reservation returns the current one; it is zero while no quota is reserved.
 func (w *Workload) reservation() reservation {
-	if !w.reserved() {
-		return reservation{}
-	}
-	return reservation{WorkloadUID: w.Meta.UID, ReservedAt: w.condition(kueue.WorkloadQuotaReserved).LastTransitionTime, Assigned: w.assigned()}
+	return *w.reserves.or(func() *reservation {
+		if !w.reserved() {
+			return &reservation{}
+		}
+		return &reservation{WorkloadUID: w.Meta.UID, ReservedAt: w.condition(kueue.WorkloadQuotaReserved).LastTransitionTime, Assigned: w.assigned()}
+	})
 }
 
 // assigned is the number of pods and the flavors of each podSet, such as

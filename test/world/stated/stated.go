@@ -57,9 +57,15 @@ func (c Claim) Stands(workload *apiserver.Object) bool {
 		(c.Assigned == "" || c.Assigned == assigned(workload))
 }
 
+type assignedKey struct{}
+
 // assigned is what was admitted: of each podSet its name, the number of pods, and the
 // flavor of each resource, in order.
 func assigned(workload *apiserver.Object) string {
+	return workload.Cached(assignedKey{}, func() any { return assignment(workload) }).(string)
+}
+
+func assignment(workload *apiserver.Object) string {
 	var sets []string
 	for _, item := range workload.List("status", "admission", "podSetAssignments") {
 		a, _ := item.(map[string]any)
