@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // JSON is the whole object as encoding/json has it. It must not be changed.
@@ -33,7 +34,7 @@ func (o *Object) JSON() []byte {
 				p.text = appendJSON(make([]byte, 0, len(known[j].text)+256), p.value)
 			}
 			o.parts = append(o.parts, p)
-			o.json = append(appendJSON(o.json, key), ':')
+			o.json = append(AppendString(o.json, key), ':')
 			o.json = append(o.json, p.text...)
 		}
 		o.json = append(o.json, '}')
@@ -89,11 +90,7 @@ func appendJSON(to []byte, value any) []byte {
 	case int64:
 		return strconv.AppendInt(to, v, 10)
 	case string:
-		if plain(v) {
-			to = append(to, '"')
-			to = append(to, v...)
-			return append(to, '"')
-		}
+		return AppendString(to, v)
 	case []any:
 		if v == nil {
 			return append(to, "null"...)
@@ -112,6 +109,20 @@ func appendJSON(to []byte, value any) []byte {
 		}
 		return appendObject(to, v)
 	}
+	return marshal(to, value)
+}
+
+// AppendString appends a string as encoding/json writes it.
+func AppendString(to []byte, text string) []byte {
+	if !plain(text) {
+		return marshal(to, text)
+	}
+	to = append(to, '"')
+	to = append(to, text...)
+	return append(to, '"')
+}
+
+func marshal(to []byte, value any) []byte {
 	text, err := json.Marshal(value)
 	if err != nil {
 		panic(err) // JSON values
@@ -131,18 +142,18 @@ func plain(s string) bool {
 }
 
 func appendObject(to []byte, object map[string]any) []byte {
-	keys := make([]string, 0, 16) // does not leave the stack
-	for key := range object {
-		keys = append(keys, key)
+	members := make([]part, 0, 16) // does not leave the stack
+	for key, value := range object {
+		members = append(members, part{key: key, value: value})
 	}
-	slices.Sort(keys)
+	slices.SortFunc(members, func(a, b part) int { return strings.Compare(a.key, b.key) })
 	to = append(to, '{')
-	for i, key := range keys {
+	for i := range members {
 		if i > 0 {
 			to = append(to, ',')
 		}
-		to = append(appendJSON(to, key), ':')
-		to = appendJSON(to, object[key])
+		to = append(AppendString(to, members[i].key), ':')
+		to = appendJSON(to, members[i].value)
 	}
 	return append(to, '}')
 }

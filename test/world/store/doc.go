@@ -16,10 +16,11 @@
 // Offer allows it, an event.
 //
 // [Reader] finds what [catalog.Reader] finds, hundreds of times faster: documents are
-// parsed once an object, by the parsers of the product, and completeness is judged
-// once for the same objects, by the product's judge. [Store.Compare] makes a reading
-// both ways. A Reader remembers what the product's remembers, so a verdict may be as
-// old as there; its readings can be made in stages, between which the world goes on.
+// parsed once an object, by the parsers of the product, but for progress, which comes
+// with what it says; completeness is judged once for the same objects, by the product's
+// judge. [Store.Compare] makes a reading both ways. A Reader remembers what the
+// product's remembers, so a verdict may be as old as there; its readings can be made in
+// stages, between which the world goes on.
 //
 // Left out: latency of single requests. How long a reading takes is the choice of who
 // drives its stages, and how long a save takes that of the trainer.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"rtj.dev/rtj/compose/checkpoint"
 	"rtj.dev/rtj/hooks/catalog"
 )
 
@@ -79,13 +80,25 @@ func RunPrefix(uri, namespace, name, runID string) string {
 	return Root(uri) + namespace + "/" + name + "/" + runID + "/"
 }
 
-// Put stores an object and returns its ETag. Errors are of type [*catalog.Error];
-// of kind Unreachable when trying again may help.
+// Put stores an object and returns its ETag. The data is the store's from then on.
+// Errors are of type [*catalog.Error]; of kind Unreachable when trying again may help.
 func (s *Store) Put(key string, data []byte) (etag string, err error) {
+	return s.put(&Object{Key: key, Data: data})
+}
+
+// PutProgress is Put of a progress record, encoded, by somebody who has what is made of
+// it when it is read. Neither may be changed from then on.
+func (s *Store) PutProgress(key string, data []byte, says *checkpoint.Progress) (etag string, err error) {
+	o := &Object{Key: key, Data: data}
+	o.parse.Do(func() { o.parsed = document[checkpoint.Progress]{value: says} })
+	return s.put(o)
+}
+
+func (s *Store) put(o *Object) (etag string, err error) {
 	if err := s.Failure(); err != nil {
 		return "", err
 	}
-	o := &Object{Key: key, Data: bytes.Clone(data), ETag: ETag(data), Modified: s.modified()}
+	o.ETag, o.Modified = ETag(o.Data), s.modified()
 	s.set(o)
 	return o.ETag, nil
 }

@@ -108,7 +108,7 @@ func TestProgressIsEncodedAsJSON(t *testing.T) {
 	for _, p := range []checkpoint.Progress{
 		{},
 		{Attempt: 2, Activity: `a "quoted" <one>`, Step: -1, UpdatedAt: first.In(time.FixedZone("", 3600))},
-		{TotalSteps: &steps, StepsPerSecond: &slow, RestoreSeconds: &fast, FirstStepAt: &first, LastSave: &checkpoint.Save{Seconds: 0.25}},
+		{TotalSteps: &steps, StepsPerSecond: &slow, RestoreSeconds: &fast, FirstStepAt: &first, LastSave: &checkpoint.Save{Checkpoint: `"<`, Step: 3, Seconds: 0.25, Bytes: 1 << 40}},
 	} {
 		want := encode(struct {
 			head

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"rtj.dev/rtj/compose/checkpoint"
+	"rtj.dev/rtj/test/world/apiserver"
 )
 
 // encodeProgress is [encode] for the one record that is written again and again, several
@@ -14,7 +15,7 @@ func encodeProgress(p *checkpoint.Progress) []byte {
 	to = append(to, `{"schemaVersion":"`+schemaVersion+`","kind":"AttemptProgress","attempt":`...)
 	to = strconv.AppendInt(to, int64(p.Attempt), 10)
 	to = append(to, `,"activity":`...)
-	to = append(to, encode(p.Activity)...)
+	to = apiserver.AppendString(to, p.Activity)
 	to = append(to, `,"step":`...)
 	to = strconv.AppendInt(to, p.Step, 10)
 	to = append(to, `,"totalSteps":`...)
@@ -26,9 +27,13 @@ func encodeProgress(p *checkpoint.Progress) []byte {
 	to = append(to, `,"restoreSeconds":`...)
 	to = orNull(to, p.RestoreSeconds, appendFloat)
 	to = append(to, `,"lastSave":`...)
-	to = append(to, encode(p.LastSave)...)
+	to = orNull(to, p.LastSave, appendSave)
 	to = append(to, `,"yield":`...)
-	to = append(to, encode(p.Yield)...)
+	if p.Yield == nil {
+		to = append(to, "null"...)
+	} else {
+		to = append(to, encode(p.Yield)...)
+	}
 	to = append(to, `,"updatedAt":`...)
 	return append(appendTime(to, p.UpdatedAt), '}')
 }
@@ -39,6 +44,14 @@ func orNull[T any](to []byte, value *T, add func([]byte, T) []byte) []byte {
 		return append(to, "null"...)
 	}
 	return add(to, *value)
+}
+
+func appendSave(to []byte, s checkpoint.Save) []byte {
+	to = apiserver.AppendString(append(to, `{"checkpoint":`...), s.Checkpoint)
+	to = appendInt(append(to, `,"step":`...), s.Step)
+	to = appendFloat(append(to, `,"seconds":`...), s.Seconds)
+	to = appendInt(append(to, `,"bytes":`...), s.Bytes)
+	return append(to, '}')
 }
 
 func appendInt(to []byte, n int64) []byte { return strconv.AppendInt(to, n, 10) }

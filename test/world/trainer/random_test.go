@@ -27,7 +27,7 @@ func TestRandomLives(t *testing.T) {
 		}
 		r.Offer = Faults{Crashes: true, Hangs: true, LostAnswers: true, TornSaves: true}
 		attempt := int32(0)
-		for range 400 {
+		for n := range 400 {
 			switch random.IntN(40) {
 			case 0:
 				attempt++
@@ -84,6 +84,12 @@ func TestRandomLives(t *testing.T) {
 			}
 			if clone.fingerprint() != r.fingerprint() {
 				t.Fatalf("seed %d: after %q a clone is another", seed, chosen.Name)
+			}
+			// The product reads in the records what the workers say that they wrote.
+			if n%10 == 0 {
+				if err := r.store.Compare(r.run(), catalog.Ask{}); err != nil {
+					t.Fatalf("seed %d: after %q: %v", seed, chosen.Name, err)
+				}
 			}
 		}
 		whole(t, r)

@@ -35,22 +35,24 @@ func (g *gang) progressDue() time.Time {
 func (t *Trainer) report(g *gang) {
 	now := t.env.Now()
 	g.advance(now)
-	if _, err := t.env.Store.Put(g.env.prefix+recordKey(g.Number, "progress"), g.progress(now)); err != nil {
+	p := g.progress(now)
+	if _, err := t.env.Store.PutProgress(g.env.prefix+recordKey(g.Number, "progress"), encodeProgress(p), p); err != nil {
 		return
 	}
 	g.news, g.progressAt = false, now
 	g.Acknowledged = g.Acknowledged || g.asked != nil
 }
 
-func (g *gang) progress(now time.Time) []byte {
+// progress is what the record says; it shares nothing that changes.
+func (g *gang) progress(now time.Time) *checkpoint.Progress {
 	p := &checkpoint.Progress{
 		Attempt: g.Number, Activity: g.activity(), Step: g.Step, LastSave: g.lastSave, UpdatedAt: now.UTC(),
 	}
 	if !g.trains {
 		p.Step = g.base()
 	}
-	if g.behaviour.Total > 0 {
-		p.TotalSteps = &g.behaviour.Total
+	if total := g.behaviour.Total; total > 0 {
+		p.TotalSteps = &total
 	}
 	if !g.firstStepAt.IsZero() {
 		at := g.firstStepAt.UTC()
@@ -73,10 +75,11 @@ func (g *gang) progress(now time.Time) []byte {
 		})
 		p.Yield.ID, p.Yield.AcknowledgedAt = g.asked.id, &at
 		if g.decided {
-			p.Yield.AgreedStep = &g.Agreed
+			agreed := g.Agreed
+			p.Yield.AgreedStep = &agreed
 		}
 	}
-	return encodeProgress(p)
+	return p
 }
 
 func (g *gang) activity() string {
