@@ -98,6 +98,7 @@ func (w *World) Clone() *World {
 	}
 	c.decisions.rules = slices.Clip(w.decisions.rules)
 	c.turns, c.turnOf, c.weights = slices.Clone(w.turns), maps.Clone(w.turnOf), maps.Clone(w.weights)
+	c.unseenAt = slices.Clip(w.unseenAt)
 	c.deletedByOthers, c.startedByHand = maps.Clone(w.deletedByOthers), maps.Clone(w.startedByHand)
 	c.offers = offersOf(&c.parts)
 	c.traced()
@@ -197,7 +198,7 @@ func (w *World) noted(name string) {
 		w.damagedAt = w.clock.at
 	}
 	if hasPrefix(name, hiding) {
-		w.unseenAt = w.clock.at
+		w.unseenAt = append(w.unseenAt, w.clock.at)
 	}
 	if jobSet, ok := strings.CutPrefix(name, startByHand); ok {
 		w.startedByHand[jobSet] = true

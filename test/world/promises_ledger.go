@@ -2,6 +2,7 @@ package world
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"rtj.dev/rtj/test/world/apiserver"
@@ -133,7 +134,9 @@ func ledgerHasAllRuns(w *World, l *life, write apiserver.Write) string {
 // unseen tells whether processes of an attempt that was launched and ended then may have
 // run on unseen. A zero end is now.
 func (w *World) unseen(from, to time.Time) bool {
-	return !w.unseenAt.Before(from) && !w.unseenAt.IsZero() && (to.IsZero() || !w.unseenAt.After(to))
+	return slices.ContainsFunc(w.unseenAt, func(at time.Time) bool {
+		return !at.Before(from) && (to.IsZero() || !at.After(to))
+	})
 }
 
 // totalsTakeOver: what the entries of attempts say that leave the ledger is added to

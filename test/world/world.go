@@ -32,9 +32,9 @@ type World struct {
 	healsAt time.Time
 	// damagedAt is when an object of the store was damaged last.
 	damagedAt time.Time
-	// unseenAt is when processes were left last that nobody sees, or that Jobs do not
-	// tell of, since their controllers were late.
-	unseenAt time.Time
+	// unseenAt are the moments at which processes were left that nobody sees, or that Jobs
+	// do not tell of, since their controllers were late.
+	unseenAt []time.Time
 	// deletedByOthers are jobs by UID of which somebody else deleted a Workload.
 	deletedByOthers map[string]bool
 	// startedByHand are the JobSets, by namespace and name, that a person started.
@@ -62,7 +62,7 @@ func (w *World) pass(d time.Duration) {
 	}
 	waits := w.waits()
 	if !waits && d >= time.Second && w.controllersWait() {
-		w.unseenAt = w.clock.at.Add(d)
+		w.unseenAt = append(w.unseenAt, w.clock.at.Add(d))
 	}
 	w.note(passing(d))
 	w.guard("the clock", func() { w.clock.at = w.clock.at.Add(d) })

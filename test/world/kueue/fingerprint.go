@@ -1,8 +1,6 @@
 package kueue
 
 import (
-	"cmp"
-	"maps"
 	"slices"
 
 	"rtj.dev/rtj/test/world/apiserver"
@@ -27,7 +25,7 @@ func (k *Kueue) Fingerprint(h Hash) {
 		h.Int(int64(w.place))
 		h.Bool(w.counted != nil)
 		if w.counted != nil {
-			w.counted.fingerprint(h)
+			h.Object(w.counted.object)
 		}
 		w.owns(h)
 	}
@@ -45,22 +43,6 @@ func (k *Kueue) Fingerprint(h Hash) {
 	for i := range k.writes {
 		h.Text(k.writes[i].what)
 		h.Object(k.writes[i].view)
-	}
-}
-
-// fingerprint takes up the usage too: while the admission is not written it is nowhere else.
-func (held *holding) fingerprint(h Hash) {
-	h.Object(held.object)
-	if held.object.True(quotaReserved) {
-		return
-	}
-	slots := slices.SortedFunc(maps.Keys(held.used), func(a, b slot) int {
-		return cmp.Or(cmp.Compare(a.flavor, b.flavor), cmp.Compare(a.resource, b.resource))
-	})
-	for _, s := range slots {
-		h.Text(s.flavor)
-		h.Text(s.resource)
-		h.Int(held.used[s])
 	}
 }
 

@@ -72,6 +72,21 @@ func TestALateEvictionBringsAReleasedAdmissionBack(t *testing.T) {
 	f.is("victim", "Evicted=True/Preempted", "QuotaReserved=True", "Admitted=True")
 }
 
+// Whom the scheduler preempts it takes as it admitted it, written or not: an eviction that
+// lands after the admission, and after the job began upon it, leaves it the quota.
+func TestAnAdmissionThatIsNotWrittenYetIsEvictedAsAdmitted(t *testing.T) {
+	f := newFixture(t, kueue.Config{Late: true}, "gold=2")
+	f.workload("victim", 2, 0)
+	f.must(f.Do("kueue: nominate team/victim"))
+	f.workload("high", 2, 10)
+	f.must(f.Do("kueue: preempt for team/high"))
+	f.must(f.Do("kueue: admit team/victim"))
+	f.is("victim", "QuotaReserved=True", "Admitted=True")
+	f.must(f.Do("kueue: evict team/victim, preempted"))
+	f.is("victim", "Evicted=True/Preempted", "QuotaReserved=True", "Admitted=True")
+	f.given("victim", "gold", 2)
+}
+
 func TestALateRefusalLandsOverAHold(t *testing.T) {
 	f := newFixture(t, kueue.Config{Late: true}, "gold=1")
 	f.workload("w", 2, 0)

@@ -2,6 +2,7 @@ package kueue
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"rtj.dev/rtj/test/world/apiserver"
@@ -258,10 +259,18 @@ func (k *Kueue) nominate(q *clusterQueue, w *workload, found assignment) {
 		s.syncAdmitted()
 	}
 	w.place = nowhere
-	w.counted = &holding{object: o, queue: q.seen.Name, used: found.usage, since: k.Now()}
+	w.counted = &holding{object: assumed(o, s), queue: q.seen.Name, used: found.usage, since: k.Now()}
 	k.unstick(o.UID)
 	k.planned = false
 	k.later(write{what: "admit " + o.Key(), admits: true, view: o, status: s})
+}
+
+// assumed is a Workload as the scheduler takes it to be from then on, though its
+// admission is not written yet: who preempts it evicts what was admitted.
+func assumed(o *apiserver.Object, s *status) *apiserver.Object {
+	body := maps.Clone(o.Body)
+	body["status"] = s.body
+	return apiserver.Of(body)
 }
 
 func failedChecks(o *apiserver.Object) bool {
