@@ -52,17 +52,28 @@ func (c *Condition) UnmarshalJSON(data []byte) error {
 }
 
 // condition returns the condition of the type, or an empty one.
-func condition(list []Condition, kind string) Condition {
-	for i := range list {
-		if list[i].Type == kind {
-			return list[i]
-		}
+func condition(list []Condition, kind string) (found Condition) {
+	if i := conditionAt(list, kind); i >= 0 {
+		found = list[i]
 	}
-	return Condition{}
+	return found
 }
 
 // isTrue reports whether the condition of the type is True.
-func isTrue(list []Condition, kind string) bool { return condition(list, kind).Status == "True" }
+func isTrue(list []Condition, kind string) bool {
+	i := conditionAt(list, kind)
+	return i >= 0 && list[i].Status == "True"
+}
+
+// conditionAt returns the index of the condition of the type; -1: there is none.
+func conditionAt(list []Condition, kind string) int {
+	for i := range list {
+		if list[i].Type == kind {
+			return i
+		}
+	}
+	return -1
+}
 
 // document is what a document of ours in an observed object says. It is read once,
 // when whoever decoded the object calls its ReadDocuments; else by each decision.

@@ -84,7 +84,7 @@ type life struct {
 	// not be restored.
 	rolledBack, restoreFailed bool
 	// spare is the reservation that no attempt uses any more, and spareFor how long.
-	spare    string
+	spare    spare
 	spareFor time.Duration
 	// job is the newest version of the job; the last one, once it is gone.
 	job  *apiserver.Object

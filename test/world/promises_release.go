@@ -22,8 +22,8 @@ const releaseLasts = 3 * time.Minute
 // rtj is down, sees late, or has a request under way is not its waiting. The store may
 // be unreadable: that is no reason to keep quota.
 func releasedSoon(w *World, l *life, d time.Duration) string {
-	spare := w.spare(l)
-	if spare == "" || spare != l.spare {
+	spare, is := w.spare(l)
+	if !is || spare != l.spare {
 		l.spare, l.spareFor = spare, 0
 		return ""
 	}
@@ -34,8 +34,18 @@ func releasedSoon(w *World, l *life, d time.Duration) string {
 	return ""
 }
 
-// spare names a reservation of the job whose attempt ran and is over; empty: none.
-func (w *World) spare(l *life) string {
+// spare is a reservation of a job whose attempt ran and is over.
+type spare struct {
+	workload, reservedAt string
+	attempt              int64
+}
+
+func (s spare) String() string {
+	return fmt.Sprintf("%s of %s, attempt %d", s.workload, s.reservedAt, s.attempt)
+}
+
+// spare returns that of the job; ok tells whether there is one.
+func (w *World) spare(l *life) (s spare, ok bool) {
 	for _, o := range w.api.Owned("Workload", l.uid) {
 		if !o.True("QuotaReserved") || o.True("Finished") {
 			continue
@@ -44,9 +54,9 @@ func (w *World) spare(l *life) string {
 		if !ok || l.launched[claim.Attempt] == "" || !claim.Stands(o) || !w.over(l, claim.Attempt) {
 			continue
 		}
-		return fmt.Sprintf("%s of %s, attempt %d", o.Name, claim.ReservedAt, claim.Attempt)
+		return spare{o.Name, claim.ReservedAt, claim.Attempt}, true
 	}
-	return ""
+	return spare{}, false
 }
 
 // over tells whether an attempt that was launched has no pod left and makes none.

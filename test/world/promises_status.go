@@ -33,12 +33,17 @@ func terminalMakesNothing(_ *World, l *life, write apiserver.Write) string {
 	return ""
 }
 
+// rising are the numbers in status that never go down.
+var rising = [][]string{
+	{"status", "attempt"}, {"status", "workloadNumber"}, {"status", "preemptions"},
+	{"status", "lastEnd", "attempt"}, {"status", "totals", "attempts"},
+}
+
 func numbersGoUp(_ *World, _ *life, write apiserver.Write) string {
 	if !statusOf(write) {
 		return ""
 	}
-	for _, path := range [][]string{{"attempt"}, {"workloadNumber"}, {"preemptions"}, {"lastEnd", "attempt"}, {"totals", "attempts"}} {
-		path = append([]string{"status"}, path...)
+	for _, path := range rising {
 		if was, is := write.Old.Int(path...), write.New.Int(path...); is < was {
 			return fmt.Sprintf("%v: %d -> %d", path, was, is)
 		}

@@ -25,6 +25,8 @@ type Object struct {
 
 	// labels, if they are known apart from the body.
 	labels map[string]string
+	// encode makes the JSON; nil: encoding/json does.
+	encode func() []byte
 	once   sync.Once
 	raw    json.RawMessage
 }
@@ -47,14 +49,15 @@ func Observe(object *unstructured.Unstructured) *Object {
 }
 
 // Shared is [Observe] for a body that holds nothing to be dropped and is not to
-// be modified. It takes more memory and less time.
-func Shared(body map[string]any) *Object {
+// be modified. It takes more memory and less time. encode gives the JSON of the body
+// to whoever has it already; nil: it is made when it is asked for.
+func Shared(body map[string]any, encode func() []byte) *Object {
 	object := &unstructured.Unstructured{Object: body}
 	set := object.GetLabels()
 	if set == nil {
 		set = map[string]string{}
 	}
-	return &Object{Unstructured: object, labels: set}
+	return &Object{Unstructured: object, labels: set, encode: encode}
 }
 
 // GetLabels returns the labels, which must not be modified.
@@ -99,6 +102,10 @@ func sizeOf(value any) int {
 // an object, however many parents are shown it.
 func (o *Object) JSON() json.RawMessage {
 	o.once.Do(func() {
+		if o.encode != nil {
+			o.raw = o.encode()
+			return
+		}
 		raw, err := json.Marshal(o.Object)
 		if err != nil {
 			// Impossible: the object was decoded from JSON.

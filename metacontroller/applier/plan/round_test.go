@@ -29,7 +29,7 @@ var (
 
 func objectOf(t *testing.T, text string) *Object {
 	t.Helper()
-	return Shared(parse(t, text))
+	return Shared(parse(t, text), nil)
 }
 
 // train is a parent with the finalizer; more is of its metadata.
@@ -134,7 +134,7 @@ func TestDeletionsReverseTheLastAnswer(t *testing.T) {
 func TestSameIsAsObserved(t *testing.T) {
 	unlabelled := part(t, maps1, "a", "1")
 	unlabelled = Shared(map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "spec": unlabelled.Unstructured.Object["spec"], "metadata": parse(t,
-		`{"name":"a","namespace":"n","uid":"u-a","resourceVersion":"5","ownerReferences":[{"uid":"u-p","controller":true}]}`)})
+		`{"name":"a","namespace":"n","uid":"u-a","resourceVersion":"5","ownerReferences":[{"uid":"u-p","controller":true}]}`)}, nil)
 	for name, c := range map[string]struct {
 		parent string
 		child  *Object
@@ -236,7 +236,7 @@ func TestCreationThatComesTooLate(t *testing.T) {
 		lost bool
 	}{
 		"ours, and the view is late": {part(t, maps1, "a", "1"), nil, true},
-		"nobody's":                   {Shared(foreign.Object), nil, false},
+		"nobody's":                   {Shared(foreign.Object, nil), nil, false},
 		"gone again":                 {nil, apierrors.NewNotFound(schema.GroupResource{}, "a"), true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 // JSON is the whole object as encoding/json has it. It must not be changed.
 func (o *Object) JSON() []byte {
 	o.encode.Do(func() {
-		known := o.parts
+		known := o.inherited
 		size := 512
 		for _, old := range known {
 			size += len(old.key) + len(old.text)
@@ -54,12 +54,15 @@ type part struct {
 	text  []byte
 }
 
-// partsOf are those of an older version.
+// partsOf are those of an older version, or of one before it.
 func partsOf(o *Object) []part {
-	if o == nil || !o.encoded.Load() {
+	switch {
+	case o == nil:
 		return nil
+	case o.encoded.Load():
+		return o.parts
 	}
-	return o.parts
+	return o.inherited
 }
 
 // Identical tells whether two JSON values are one: the same map or list, or equal

@@ -25,12 +25,13 @@ type Object struct {
 	owners              []string
 	conditions          []any
 
-	// json is the encoded body, and parts its members, once encoded; before, parts are
-	// those of an older version.
-	encode  sync.Once
-	encoded atomic.Bool
-	json    []byte
-	parts   []part
+	// json is the encoded body, and parts its members, once encoded; inherited are the
+	// parts of the newest version before that was, when this one was made.
+	encode    sync.Once
+	encoded   atomic.Bool
+	json      []byte
+	parts     []part
+	inherited []part
 
 	// mu guards what follows: clones of a world share versions.
 	mu      sync.Mutex
@@ -52,7 +53,7 @@ func Of(body map[string]any) *Object { return newObject(body, nil) }
 
 // newObject makes a version of an object; old is the one before, nil at first.
 func newObject(body map[string]any, old *Object) *Object {
-	o := &Object{Body: body, parts: partsOf(old), before: old.derivations()}
+	o := &Object{Body: body, inherited: partsOf(old), before: old.derivations()}
 	o.Kind = o.Text("kind")
 	o.conditions = o.List("status", "conditions")
 	meta, _ := body["metadata"].(map[string]any)

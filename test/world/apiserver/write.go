@@ -243,8 +243,10 @@ func same(a, b any) bool {
 
 // merge is RFC 7386; what the patch does not touch is shared.
 func merge(old map[string]any, patch map[string]any) map[string]any {
-	merged := make(map[string]any, len(old)+len(patch))
-	maps.Copy(merged, old)
+	merged := maps.Clone(old)
+	if merged == nil {
+		merged = make(map[string]any, len(patch))
+	}
 	for key, value := range patch {
 		switch v := value.(type) {
 		case nil:

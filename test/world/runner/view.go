@@ -42,7 +42,7 @@ func planned(o *apiserver.Object) *plan.Object {
 	if o == nil {
 		return nil
 	}
-	return o.Cached(planKey{}, func() any { return plan.Shared(o.Body) }).(*plan.Object)
+	return o.Cached(planKey{}, func() any { return plan.Shared(o.Body, o.JSON) }).(*plan.Object)
 }
 
 // Seen is the revision that the view of a kind is as of.
