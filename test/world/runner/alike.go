@@ -6,10 +6,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// alike tells whether two values have the same JSON form, as far as it looks: it is
-// [reflect.DeepEqual] for values of which none contains itself, and times are the same
-// in any zone. Both are addressable.
-func alike(a, b reflect.Value) bool {
+// alike tells whether two values of the form have the same JSON, as far as it looks: it
+// is [reflect.DeepEqual] for what they show in it, where none contains itself, and times
+// are the same in any zone. Both are addressable.
+func (f *form) alike(a, b reflect.Value) bool {
+	switch f.way {
+	case asTime:
+		return a.Addr().Interface().(*metav1.Time).Equal(b.Addr().Interface().(*metav1.Time))
+	case asCondition:
+		return *a.Addr().Interface().(*metav1.Condition) == *b.Addr().Interface().(*metav1.Condition)
+	case byItself:
+		return reflect.DeepEqual(a.Addr().Interface(), b.Addr().Interface())
+	}
 	switch a.Kind() {
 	case reflect.String:
 		return a.String() == b.String()
@@ -23,26 +31,21 @@ func alike(a, b reflect.Value) bool {
 		if a.IsNil() || b.IsNil() || a.Pointer() == b.Pointer() {
 			return a.IsNil() == b.IsNil()
 		}
-		return alike(a.Elem(), b.Elem())
+		return f.element.alike(a.Elem(), b.Elem())
 	case reflect.Slice:
 		if a.IsNil() != b.IsNil() || a.Len() != b.Len() {
 			return false
 		}
 		for i := range a.Len() {
-			if !alike(a.Index(i), b.Index(i)) {
+			if !f.element.alike(a.Index(i), b.Index(i)) {
 				return false
 			}
 		}
 		return true
 	case reflect.Struct:
-		switch x := a.Addr().Interface().(type) {
-		case *metav1.Time:
-			return x.Equal(b.Addr().Interface().(*metav1.Time))
-		case *metav1.Condition:
-			return *x == *b.Addr().Interface().(*metav1.Condition)
-		}
-		for i := range a.NumField() {
-			if !alike(a.Field(i), b.Field(i)) {
+		for i := range f.members {
+			m := &f.members[i]
+			if !m.alike(a.FieldByIndex(m.index), b.FieldByIndex(m.index)) {
 				return false
 			}
 		}

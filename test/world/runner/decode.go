@@ -28,7 +28,7 @@ func decoded[T any](o *apiserver.Object) (*T, error) {
 		if old, ok := was.(result[T]); ok && old.err == nil {
 			from = reflect.ValueOf(old.value).Elem()
 		}
-		err := refill(reflect.ValueOf(value).Elem(), o.Body, from, before)
+		err := formOf(reflect.TypeFor[T]()).refill(reflect.ValueOf(value).Elem(), o.Body, from, before)
 		if with, ok := any(value).(interface{ ReadDocuments() }); ok {
 			with.ReadDocuments()
 		}

@@ -12,11 +12,11 @@ import (
 	"rtj.dev/rtj/test/world/apiserver"
 )
 
-// refill sets a Go value to a decoded JSON value: the way back of [valueOf]. v is the
-// zero value of its type. Members that the type does not have are passed over. was is
-// what an older value, before, was decoded to: what has not changed since is shared
-// with it. Without one, was is the zero reflect.Value.
-func refill(v reflect.Value, value any, was reflect.Value, before any) error {
+// refill sets a Go value of the form to a decoded JSON value: the way back of [valueOf].
+// v is the zero value of its type. Members that the type does not have are passed over.
+// was is what an older value, before, was decoded to: what has not changed since is
+// shared with it. Without one, was is the zero reflect.Value.
+func (f *form) refill(v reflect.Value, value any, was reflect.Value, before any) error {
 	if was.IsValid() && apiserver.Identical(value, before) {
 		v.Set(was)
 		return nil
@@ -24,17 +24,17 @@ func refill(v reflect.Value, value any, was reflect.Value, before any) error {
 	if value == nil {
 		return nil
 	}
-	switch t := v.Type(); {
-	case t == timeType:
+	switch f.way {
+	case asTime:
 		text, _ := value.(string)
 		at, err := time.Parse(time.RFC3339, text)
 		v.Addr().Interface().(*metav1.Time).Time = at.Local()
 		return err
-	case t == stringsType:
+	case asStrings:
 		return fillStrings(v.Addr().Interface().(*map[string]string), value)
-	case t == conditionType:
+	case asObserved:
 		v.Addr().Interface().(*compose.Condition).Raw = apiserver.Encode(value)
-	case encodesItself(t):
+	case byItself:
 		text, err := json.Marshal(value)
 		if err != nil {
 			return err
@@ -59,14 +59,14 @@ func refill(v reflect.Value, value any, was reflect.Value, before any) error {
 		}
 	case []any:
 		if v.Kind() == reflect.Slice {
-			return refillList(v, is, was, before)
+			return f.refillList(v, is, was, before)
 		}
 	case map[string]any:
 		switch v.Kind() {
 		case reflect.Struct:
-			return refillStruct(v, is, was, before)
+			return f.refillStruct(v, is, was, before)
 		case reflect.Map:
-			return fillMap(v, is)
+			return f.fillMap(v, is)
 		}
 	}
 	if v.Kind() == reflect.Pointer {
@@ -74,31 +74,27 @@ func refill(v reflect.Value, value any, was reflect.Value, before any) error {
 		if was.IsValid() {
 			was = was.Elem()
 		}
-		return refill(v.Elem(), value, was, before)
+		return f.element.refill(v.Elem(), value, was, before)
 	}
 	return fmt.Errorf("a %T for a %s", value, v.Type())
 }
 
-var (
-	conditionType = reflect.TypeFor[compose.Condition]()
-	stringsType   = reflect.TypeFor[map[string]string]()
-)
-
-func refillStruct(v reflect.Value, object map[string]any, was reflect.Value, before any) error {
+func (f *form) refillStruct(v reflect.Value, object map[string]any, was reflect.Value, before any) error {
 	old, _ := before.(map[string]any)
-	for _, m := range membersOf(v.Type()) {
+	for i := range f.members {
+		m := &f.members[i]
 		var field reflect.Value
 		if was.IsValid() {
 			field = was.FieldByIndex(m.index)
 		}
-		if err := refill(v.FieldByIndex(m.index), object[m.name], field, old[m.name]); err != nil {
+		if err := m.refill(v.FieldByIndex(m.index), object[m.name], field, old[m.name]); err != nil {
 			return fmt.Errorf("%s: %w", m.name, err)
 		}
 	}
 	return nil
 }
 
-func refillList(v reflect.Value, list []any, was reflect.Value, before any) error {
+func (f *form) refillList(v reflect.Value, list []any, was reflect.Value, before any) error {
 	old, _ := before.([]any)
 	v.Set(reflect.MakeSlice(v.Type(), len(list), len(list)))
 	for i, item := range list {
@@ -107,7 +103,7 @@ func refillList(v reflect.Value, list []any, was reflect.Value, before any) erro
 		if i < len(old) && was.IsValid() {
 			element, itemBefore = was.Index(i), old[i]
 		}
-		if err := refill(v.Index(i), item, element, itemBefore); err != nil {
+		if err := f.element.refill(v.Index(i), item, element, itemBefore); err != nil {
 			return fmt.Errorf("[%d]: %w", i, err)
 		}
 	}
@@ -131,11 +127,11 @@ func fillStrings(into *map[string]string, value any) error {
 	return nil
 }
 
-func fillMap(v reflect.Value, object map[string]any) error {
+func (f *form) fillMap(v reflect.Value, object map[string]any) error {
 	v.Set(reflect.MakeMapWithSize(v.Type(), len(object)))
 	for key, item := range object {
 		value := reflect.New(v.Type().Elem()).Elem()
-		if err := refill(value, item, reflect.Value{}, nil); err != nil {
+		if err := f.element.refill(value, item, reflect.Value{}, nil); err != nil {
 			return fmt.Errorf("%s: %w", key, err)
 		}
 		v.SetMapIndex(reflect.ValueOf(key).Convert(v.Type().Key()), value)

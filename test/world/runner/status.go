@@ -18,41 +18,43 @@ func statusOf(observed any, was, next *v1beta1.ResumableTrainingJobStatus) (stat
 	if before == nil {
 		before = map[string]any{}
 	}
-	return objectUpon(reflect.ValueOf(next).Elem(), reflect.ValueOf(was).Elem(), before)
+	v := reflect.ValueOf(next).Elem()
+	return formOf(v.Type()).objectUpon(v, reflect.ValueOf(was).Elem(), before)
 }
 
 // valueUpon is [valueOf] for a value that is mostly what an older one, was, of which
 // the form is before. What is as it was is shared with it; same tells that all is.
-func valueUpon(v, was reflect.Value, before any) (value any, same bool, err error) {
-	if alike(v, was) {
+func (f *form) valueUpon(v, was reflect.Value, before any) (value any, same bool, err error) {
+	if f.alike(v, was) {
 		return before, true, nil
 	}
 	switch v.Kind() {
 	case reflect.Pointer:
 		if !v.IsNil() && !was.IsNil() {
-			return valueUpon(v.Elem(), was.Elem(), before)
+			return f.element.valueUpon(v.Elem(), was.Elem(), before)
 		}
 	case reflect.Struct:
-		if before, ok := before.(map[string]any); ok && !encodesItself(v.Type()) {
-			return objectUpon(v, was, before)
+		if before, ok := before.(map[string]any); ok && f.members != nil {
+			return f.objectUpon(v, was, before)
 		}
 	case reflect.Slice:
 		if before, ok := before.([]any); ok && len(before) == was.Len() && !v.IsNil() {
-			return listUpon(v, was, before)
+			return f.listUpon(v, was, before)
 		}
 	}
-	value, err = valueOf(v)
+	value, err = f.value(v)
 	return value, false, err
 }
 
-func objectUpon(v, was reflect.Value, before map[string]any) (object map[string]any, same bool, err error) {
+func (f *form) objectUpon(v, was reflect.Value, before map[string]any) (object map[string]any, same bool, err error) {
 	object, same = before, true
 	change := func() {
 		if same {
 			object, same = maps.Clone(before), false
 		}
 	}
-	for _, m := range membersOf(v.Type()) {
+	for i := range f.members {
+		m := &f.members[i]
 		field := v.FieldByIndex(m.index)
 		old, exists := before[m.name]
 		if m.omits(field) {
@@ -65,9 +67,9 @@ func objectUpon(v, was reflect.Value, before map[string]any) (object map[string]
 		var value any
 		alike := false
 		if exists {
-			value, alike, err = valueUpon(field, was.FieldByIndex(m.index), old)
+			value, alike, err = m.valueUpon(field, was.FieldByIndex(m.index), old)
 		} else {
-			value, err = valueOf(field)
+			value, err = m.value(field)
 		}
 		if err != nil {
 			return nil, false, err
@@ -80,7 +82,7 @@ func objectUpon(v, was reflect.Value, before map[string]any) (object map[string]
 	return object, same, nil
 }
 
-func listUpon(v, was reflect.Value, before []any) (list []any, same bool, err error) {
+func (f *form) listUpon(v, was reflect.Value, before []any) (list []any, same bool, err error) {
 	list, same = before, v.Len() == len(before)
 	if !same {
 		list = make([]any, v.Len())
@@ -89,9 +91,9 @@ func listUpon(v, was reflect.Value, before []any) (list []any, same bool, err er
 		var value any
 		alike := false
 		if i < len(before) {
-			value, alike, err = valueUpon(v.Index(i), was.Index(i), before[i])
+			value, alike, err = f.element.valueUpon(v.Index(i), was.Index(i), before[i])
 		} else {
-			value, err = valueOf(v.Index(i))
+			value, err = f.element.value(v.Index(i))
 		}
 		if err != nil {
 			return nil, false, err

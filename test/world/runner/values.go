@@ -1,12 +1,9 @@
 package runner
 
 import (
-	"encoding"
 	"encoding/json"
 	"fmt"
 	"reflect"
-	"strings"
-	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,23 +12,31 @@ import (
 
 // valueOf is a value as encoding/json would have it, decoded: maps, lists, strings,
 // booleans, int64 and float64; what the encoding leaves out is left out.
-func valueOf(v reflect.Value) (any, error) {
-	switch t := v.Type(); {
-	case t == timeType:
+func valueOf(v reflect.Value) (any, error) { return formOf(v.Type()).value(v) }
+
+// value is [valueOf] for a value of the form.
+func (f *form) value(v reflect.Value) (any, error) {
+	switch f.way {
+	case asTime:
 		at := v.Interface().(metav1.Time)
 		if at.IsZero() {
 			return nil, nil
 		}
 		return at.UTC().Format(time.RFC3339), nil
-	case v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface:
+	case byItself:
+		return encoded(v)
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		if v.IsNil() {
+			return nil, nil
+		}
+		return f.element.value(v.Elem())
+	case reflect.Interface:
 		if v.IsNil() {
 			return nil, nil
 		}
 		return valueOf(v.Elem())
-	case encodesItself(t):
-		return encoded(v)
-	}
-	switch v.Kind() {
 	case reflect.String:
 		return v.String(), nil
 	case reflect.Bool:
@@ -39,35 +44,13 @@ func valueOf(v reflect.Value) (any, error) {
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
 		return v.Int(), nil
 	case reflect.Struct:
-		return objectOf(v)
+		return f.object(v)
 	case reflect.Slice:
-		return listOf(v)
+		return f.list(v)
 	case reflect.Map:
-		return mapOf(v)
+		return f.mapped(v)
 	}
 	return encoded(v)
-}
-
-var (
-	timeType      = reflect.TypeFor[metav1.Time]()
-	marshaler     = reflect.TypeFor[json.Marshaler]()
-	textMarshaler = reflect.TypeFor[encoding.TextMarshaler]()
-
-	selfEncoders sync.Map // of reflect.Type to bool
-)
-
-// encodesItself tells whether a type has a JSON form of its own.
-func encodesItself(t reflect.Type) bool {
-	if t.PkgPath() == "" {
-		return false // it has no methods
-	}
-	does, known := selfEncoders.Load(t)
-	if !known {
-		p := reflect.PointerTo(t)
-		does = p.Implements(marshaler) || p.Implements(textMarshaler)
-		selfEncoders.Store(t, does)
-	}
-	return does.(bool)
 }
 
 // encoded encodes and decodes a value.
@@ -85,15 +68,16 @@ func encoded(v reflect.Value) (any, error) {
 	return wrapped["v"], err
 }
 
-// objectOf is a struct as a decoded JSON object.
-func objectOf(v reflect.Value) (map[string]any, error) {
+// object is a struct as a decoded JSON object.
+func (f *form) object(v reflect.Value) (map[string]any, error) {
 	object := map[string]any{}
-	for _, m := range membersOf(v.Type()) {
+	for i := range f.members {
+		m := &f.members[i]
 		field := v.FieldByIndex(m.index)
 		if m.omits(field) {
 			continue
 		}
-		value, err := valueOf(field)
+		value, err := m.value(field)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", m.name, err)
 		}
@@ -102,7 +86,7 @@ func objectOf(v reflect.Value) (map[string]any, error) {
 	return object, nil
 }
 
-func listOf(v reflect.Value) (any, error) {
+func (f *form) list(v reflect.Value) (any, error) {
 	if v.IsNil() {
 		return nil, nil
 	}
@@ -111,7 +95,7 @@ func listOf(v reflect.Value) (any, error) {
 	}
 	list := make([]any, v.Len())
 	for i := range list {
-		value, err := valueOf(v.Index(i))
+		value, err := f.element.value(v.Index(i))
 		if err != nil {
 			return nil, fmt.Errorf("[%d]: %w", i, err)
 		}
@@ -120,7 +104,7 @@ func listOf(v reflect.Value) (any, error) {
 	return list, nil
 }
 
-func mapOf(v reflect.Value) (any, error) {
+func (f *form) mapped(v reflect.Value) (any, error) {
 	if v.IsNil() {
 		return nil, nil
 	}
@@ -129,63 +113,11 @@ func mapOf(v reflect.Value) (any, error) {
 	}
 	object := make(map[string]any, v.Len())
 	for each := v.MapRange(); each.Next(); {
-		value, err := valueOf(each.Value())
+		value, err := f.element.value(each.Value())
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", each.Key(), err)
 		}
 		object[each.Key().String()] = value
 	}
 	return object, nil
-}
-
-// member is a field of a struct that its JSON has.
-type member struct {
-	index               []int
-	name                string
-	omitEmpty, omitZero bool
-}
-
-func (m *member) omits(field reflect.Value) bool {
-	if m.omitZero && field.IsZero() {
-		return true
-	}
-	if !m.omitEmpty {
-		return false
-	}
-	switch field.Kind() {
-	case reflect.Slice, reflect.Map, reflect.String:
-		return field.Len() == 0
-	case reflect.Struct:
-		return false
-	}
-	return field.IsZero()
-}
-
-var members sync.Map // of reflect.Type to []member
-
-// membersOf are the fields of a struct, those of embedded ones included.
-func membersOf(t reflect.Type) []member {
-	if known, ok := members.Load(t); ok {
-		return known.([]member)
-	}
-	var all []member
-	for i := range t.NumField() {
-		field := t.Field(i)
-		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
-		switch {
-		case name == "-":
-		case name == "" && field.Anonymous && field.Type.Kind() == reflect.Struct:
-			for _, m := range membersOf(field.Type) {
-				m.index = append([]int{i}, m.index...)
-				all = append(all, m)
-			}
-		case field.IsExported():
-			if name == "" {
-				name = field.Name
-			}
-			all = append(all, member{[]int{i}, name, strings.Contains(options, "omitempty"), strings.Contains(options, "omitzero")})
-		}
-	}
-	members.Store(t, all)
-	return all
 }
