@@ -59,7 +59,7 @@ func gather(o *Observation, deleting bool) *situation {
 		deleting:    deleting,
 		spec:        &o.Parent.Spec,
 		was:         &o.Parent.Status,
-		next:        o.Parent.Status.DeepCopy(),
+		next:        statusToChange(&o.Parent.Status),
 	}
 	s.next.ObservedGeneration = o.Parent.Generation
 	s.gatherWorkloads()
@@ -67,6 +67,23 @@ func gather(o *Observation, deleting bool) *situation {
 	s.document = readControl(o.Control)
 	s.gatherYield()
 	return s
+}
+
+// statusToChange is a copy of the observed status. It shares what a decision only ever
+// replaces as a whole.
+func statusToChange(was *v1beta1.ResumableTrainingJobStatus) *v1beta1.ResumableTrainingJobStatus {
+	next := *was
+	next.Conditions, next.Ledger = slices.Clone(was.Conditions), slices.Clone(was.Ledger)
+	next.Forced, next.RestoreFailures = slices.Clone(was.Forced), slices.Clone(was.RestoreFailures)
+	if end := was.LastEnd; end != nil {
+		copied := *end
+		next.LastEnd = &copied
+	}
+	if from := was.Checkpoint.RestoredFrom; from != nil {
+		copied := *from
+		next.Checkpoint.RestoredFrom = &copied
+	}
+	return &next
 }
 
 func workloadName(rtj string, k int32) string { return rtj + "-w" + strconv.Itoa(int(k)) }
