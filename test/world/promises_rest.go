@@ -14,13 +14,13 @@ import (
 // settled tells whether nothing happens any more that is not a fault or a person,
 // nothing that failed is to be tried again, and every job rests.
 func (w *World) settled() bool {
-	for _, uid := range w.promises.order {
-		if !w.promises.lives[uid].rests(w) {
-			return false
-		}
-	}
 	for c := range w.events() {
 		if c.helps {
+			return false // so it is nearly always
+		}
+	}
+	for _, uid := range w.promises.order {
+		if !w.promises.lives[uid].rests(w) {
 			return false
 		}
 	}

@@ -121,7 +121,7 @@ func (s *Server) replace(by string, old *Object, body map[string]any, subresourc
 	if subresource == Status {
 		next = maps.Clone(old.Body)
 		setOrDelete(next, Status, body[Status])
-		if same(old.Body, next) {
+		if Same(old.Body, next) {
 			return old, nil
 		}
 		meta = maps.Clone(was)
@@ -136,7 +136,7 @@ func (s *Server) replace(by string, old *Object, body map[string]any, subresourc
 		}
 		setOrDelete(next, Status, old.Body[Status])
 		next["metadata"] = meta
-		if same(old.Body, next) {
+		if Same(old.Body, next) {
 			return old, nil
 		}
 	}
@@ -192,7 +192,7 @@ func dropEmpty(m map[string]any, key string) {
 
 func sameButMeta(a, b map[string]any) bool {
 	for key := range a {
-		if key != "metadata" && key != Status && !same(a[key], b[key]) {
+		if key != "metadata" && key != Status && !Same(a[key], b[key]) {
 			return false
 		}
 	}
@@ -204,8 +204,8 @@ func sameButMeta(a, b map[string]any) bool {
 	return true
 }
 
-// same compares JSON values; a shared map is not looked into.
-func same(a, b any) bool {
+// Same compares JSON values; a shared map or list is not looked into.
+func Same(a, b any) bool {
 	switch a := a.(type) {
 	case map[string]any:
 		b, ok := b.(map[string]any)
@@ -217,7 +217,7 @@ func same(a, b any) bool {
 		}
 		for key, value := range a {
 			other, ok := b[key]
-			if !ok || !same(value, other) {
+			if !ok || !Same(value, other) {
 				return false
 			}
 		}
@@ -231,7 +231,7 @@ func same(a, b any) bool {
 			return true
 		}
 		for i := range a {
-			if !same(a[i], b[i]) {
+			if !Same(a[i], b[i]) {
 				return false
 			}
 		}

@@ -2,7 +2,6 @@ package kueue
 
 import (
 	"encoding/json"
-	"reflect"
 	"strings"
 	"time"
 
@@ -185,4 +184,4 @@ func instant(text string) time.Time {
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-func same(a, b any) bool { return reflect.DeepEqual(a, b) }
+func same(a, b any) bool { return apiserver.Same(a, b) }

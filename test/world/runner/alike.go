@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"maps"
 	"reflect"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,6 +16,9 @@ func (f *form) alike(a, b reflect.Value) bool {
 		return a.Addr().Interface().(*metav1.Time).Equal(b.Addr().Interface().(*metav1.Time))
 	case asCondition:
 		return *a.Addr().Interface().(*metav1.Condition) == *b.Addr().Interface().(*metav1.Condition)
+	case asStrings:
+		x, y := *a.Addr().Interface().(*map[string]string), *b.Addr().Interface().(*map[string]string)
+		return (x == nil) == (y == nil) && maps.Equal(x, y)
 	case byItself:
 		return reflect.DeepEqual(a.Addr().Interface(), b.Addr().Interface())
 	}
