@@ -56,8 +56,8 @@ type Patch struct {
 	Target Target `json:"target"`
 	// Body is a JSON merge patch. It carries the resourceVersion that was seen.
 	Body json.RawMessage `json:"body"`
-	// NoLivePods, when set, is the LIST: the patch is only made when one live
-	// list shows no pod that may still run.
+	// NoLivePods, when set, is the LIST: the patch is only made when live lists
+	// show no pod that may still run, and no Job that may still make one.
 	NoLivePods *NoLivePods `json:"noLivePods,omitempty"`
 	// StatusAttempt, when set, must be status.attempt in a live read of the RTJ.
 	StatusAttempt *int32 `json:"statusAttempt,omitempty"`
@@ -73,11 +73,12 @@ type Target struct {
 }
 
 // NoLivePods is the precondition that no pod with the label, whose phase is
-// neither Succeeded nor Failed, exists, but for those of forced attempts.
+// neither Succeeded nor Failed, exists, but for those of forced attempts; and no Job
+// with the label that is neither suspended, finished nor being deleted.
 type NoLivePods struct {
 	Namespace string `json:"namespace"`
 	// LabelSelector in the API's syntax; forced attempts are excluded in it.
 	LabelSelector string `json:"labelSelector"`
-	// FieldSelector in the API's syntax.
+	// FieldSelector of the pods, in the API's syntax.
 	FieldSelector string `json:"fieldSelector"`
 }

@@ -2,8 +2,10 @@ package patch
 
 import (
 	"context"
+	"slices"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -22,6 +24,8 @@ const requestTimeout = 10 * time.Second
 var (
 	jobs = v1beta1.GroupVersion.WithResource(v1beta1.Resource)
 	pods = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+	// batchJobs are those that JobSets make.
+	batchJobs = batchv1.SchemeGroupVersion.WithResource("jobs")
 )
 
 // make makes one patch if its preconditions hold.
@@ -32,7 +36,7 @@ func (w *Writer) make(j Job, p compose.Patch) (Result, error) {
 		case Read:
 			m.Read(w.read(j))
 		case List:
-			m.Listed(w.podsLeft(p.NoLivePods))
+			m.Listed(w.left(p.NoLivePods))
 		case Send:
 			m.Sent(w.send(p), &w.made, time.Now())
 		default:
@@ -48,19 +52,50 @@ func (w *Writer) read(j Job) (*unstructured.Unstructured, error) {
 	return w.options.Client.Resource(jobs).Namespace(j.Namespace).Get(ctx, j.Name, metav1.GetOptions{})
 }
 
-// podsLeft is the LIST: whether any pod is left that may still run. It reads the
-// API server's newest state, not a cache.
-func (w *Writer) podsLeft(condition *compose.NoLivePods) (bool, error) {
-	options := metav1.ListOptions{LabelSelector: condition.LabelSelector, FieldSelector: condition.FieldSelector, Limit: 1}
+// left is the LIST: whether any pod is left that may still run, or a Job that may make
+// one. It reads the API server's newest state, not a cache. Jobs come first: a pod that
+// one of them made before it was suspended is then seen.
+func (w *Writer) left(condition *compose.NoLivePods) (bool, error) {
+	options := metav1.ListOptions{LabelSelector: condition.LabelSelector, Limit: jobsAPage}
+	if found, err := w.lists(batchJobs, condition.Namespace, options, MayMakePods); found || err != nil {
+		return found, err
+	}
+	options.FieldSelector, options.Limit = condition.FieldSelector, 1
+	return w.lists(pods, condition.Namespace, options, func(*unstructured.Unstructured) bool { return true })
+}
+
+// jobsAPage is how many Jobs one request asks for.
+const jobsAPage = 100
+
+// MayMakePods tells whether a Job may: it is not suspended, not finished, and not being
+// deleted.
+func MayMakePods(job *unstructured.Unstructured) bool {
+	if job.GetDeletionTimestamp() != nil {
+		return false
+	}
+	if suspended, _, _ := unstructured.NestedBool(job.Object, "spec", "suspend"); suspended {
+		return false
+	}
+	conditions, _, _ := unstructured.NestedSlice(job.Object, "status", "conditions")
+	return !slices.ContainsFunc(conditions, func(item any) bool {
+		c, _ := item.(map[string]any)
+		return c["status"] == "True" && (c["type"] == string(batchv1.JobComplete) || c["type"] == string(batchv1.JobFailed))
+	})
+}
+
+// lists tells whether a live list has an object that counts.
+func (w *Writer) lists(what schema.GroupVersionResource, namespace string, options metav1.ListOptions, counts func(*unstructured.Unstructured) bool) (bool, error) {
 	for {
 		ctx, cancel := context.WithTimeout(w.ctx, requestTimeout)
-		page, err := w.options.Client.Resource(pods).Namespace(condition.Namespace).List(ctx, options)
+		page, err := w.options.Client.Resource(what).Namespace(namespace).List(ctx, options)
 		cancel()
 		if err != nil {
 			return false, err
 		}
-		if len(page.Items) > 0 {
-			return true, nil
+		for i := range page.Items {
+			if counts(&page.Items[i]) {
+				return true, nil
+			}
 		}
 		// An empty page is no proof while there are more.
 		if options.Continue = page.GetContinue(); options.Continue == "" {

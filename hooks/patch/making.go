@@ -27,7 +27,7 @@ const (
 	// Lost: the object, or the fact that the patch relies on, has changed since the
 	// decision. The change brings a new decision.
 	Lost Result = "lost"
-	// PodsLeft: the live list still shows a pod.
+	// PodsLeft: the live lists still show a pod, or a Job that may make one.
 	PodsLeft Result = "pods-left"
 	// Failed: the API server refused it or did not answer.
 	Failed Result = "failed"
@@ -39,7 +39,7 @@ type Step string
 const (
 	// Read is a live read of the job: see [Making.Read].
 	Read Step = "read"
-	// List is the LIST of live pods: see [Making.Listed].
+	// List is the LIST of live pods and Jobs: see [Making.Listed].
 	List Step = "list"
 	// Send is the patch itself: see [Making.Sent].
 	Send Step = "send"
@@ -110,8 +110,8 @@ func (m *Making) attemptStands(live *unstructured.Unstructured) error {
 	return nil
 }
 
-// Listed takes the LIST: whether any pod is left that may still run. It reads the
-// API server's newest state, not a cache.
+// Listed takes the LIST: whether any pod is left that may still run, or a Job that may
+// make one. It reads the API server's newest state, not a cache.
 func (m *Making) Listed(left bool, err error) {
 	switch m.listed = true; {
 	case err != nil:

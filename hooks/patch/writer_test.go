@@ -177,8 +177,11 @@ func TestQuotaIsNotReleasedWhilePodsAreLeft(t *testing.T) {
 		if r.Method != http.MethodGet {
 			return http.StatusOK, ok
 		}
-		lists++
 		list := `{"apiVersion":"v1","kind":"PodList","metadata":%s,"items":[%s]}`
+		if strings.HasSuffix(r.URL.Path, "/jobs") {
+			return http.StatusOK, fmt.Sprintf(list, `{}`, "")
+		}
+		lists++
 		switch {
 		case lists == 1:
 			return http.StatusOK, fmt.Sprintf(list, `{}`, pods)
@@ -202,9 +205,43 @@ func TestQuotaIsNotReleasedWhilePodsAreLeft(t *testing.T) {
 			}
 		}
 	}
-	first := h.server.seen()[0]
+	seen := h.server.seen()
+	if want := "GET /apis/batch/v1/namespaces/team-a/jobs?labelSelector=training.rtj.dev%2Fuid%3Du-1&limit=100"; seen[0] != want {
+		t.Errorf("the LIST of Jobs\ngot  %s\nwant %s", seen[0], want)
+	}
+	first := seen[1]
 	if want := "GET /api/v1/namespaces/team-a/pods?fieldSelector=status.phase%21%3DSucceeded%2Cstatus.phase%21%3DFailed&labelSelector=training.rtj.dev%2Fuid%3Du-1&limit=1"; first != want {
 		t.Errorf("the LIST\ngot  %s\nwant %s", first, want)
+	}
+}
+
+// A Job that is not suspended, finished or going may make a pod after the LIST of pods.
+func TestQuotaIsNotReleasedWhileAJobMayMakePods(t *testing.T) {
+	for _, c := range []struct{ what, job, want string }{
+		{"runs", `{"metadata":{"name":"w"},"spec":{"suspend":false},"status":{}}`, "release pods-left"},
+		{"says nothing of suspension", `{"metadata":{"name":"w"},"spec":{}}`, "release pods-left"},
+		{"is ending", `{"metadata":{"name":"w"},"spec":{},"status":{"conditions":[{"type":"FailureTarget","status":"True"},{"type":"Failed","status":"False"}]}}`, "release pods-left"},
+		{"is suspended", `{"metadata":{"name":"w"},"spec":{"suspend":true}}`, "release done"},
+		{"is complete", `{"metadata":{"name":"w"},"spec":{},"status":{"conditions":[{"type":"Complete","status":"True"}]}}`, "release done"},
+		{"failed", `{"metadata":{"name":"w"},"spec":{},"status":{"conditions":[{"type":"Failed","status":"True"}]}}`, "release done"},
+		{"goes", `{"metadata":{"name":"w","deletionTimestamp":"2026-11-29T10:00:00Z"},"spec":{}}`, "release done"},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			h := newHarness(t, &apiServer{answer: func(r *http.Request) (int, string) {
+				items := ""
+				if strings.HasSuffix(r.URL.Path, "/jobs") {
+					items = c.job
+				}
+				if r.Method != http.MethodGet {
+					return http.StatusOK, ok
+				}
+				return http.StatusOK, fmt.Sprintf(`{"apiVersion":"batch/v1","kind":"JobList","metadata":{},"items":[%s]}`, items)
+			}})
+			p := workloadPatch("release")
+			p.NoLivePods = &compose.NoLivePods{Namespace: "team-a", LabelSelector: "training.rtj.dev/uid=u-1", FieldSelector: "status.phase!=Succeeded,status.phase!=Failed"}
+			h.Submit(parent, []compose.Patch{p})
+			h.expect(t, c.want)
+		})
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // settled tells whether nothing happens any more that is not a fault or a person,
-// nothing that failed is to be tried again, and every job rests.
+// nothing that failed is to be tried again, no pod is on its way out, and every job rests.
 func (w *World) settled() bool {
 	for c := range w.events() {
 		if c.helps {
@@ -23,6 +23,9 @@ func (w *World) settled() bool {
 		if !w.promises.lives[uid].rests(w) {
 			return false
 		}
+	}
+	if slices.ContainsFunc(w.api.List("Pod"), (*apiserver.Object).Deleting) {
+		return false
 	}
 	// What is offered may have instances forget jobs that are gone.
 	return !slices.ContainsFunc(w.runners, (*runner.Runner).Retries)
@@ -100,6 +103,11 @@ func (w *World) unsettled() string {
 	for _, uid := range w.promises.order {
 		if l := w.promises.lives[uid]; !l.rests(w) {
 			lines = append(lines, l.standing())
+		}
+	}
+	for _, pod := range w.api.List("Pod") {
+		if pod.Deleting() {
+			lines = append(lines, pod.Name+" is on its way out")
 		}
 	}
 	for c := range w.events() {

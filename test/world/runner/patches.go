@@ -113,7 +113,7 @@ func (r *Runner) look(p *patching, fate fate) {
 		case patch.Read:
 			p.making.Read(r.readJob(p.Job))
 		case patch.List:
-			p.making.Listed(r.podsLeft(p.making.Patch.NoLivePods))
+			p.making.Listed(r.left(p.making.Patch.NoLivePods))
 		default:
 			r.patchOn(p)
 			return
@@ -129,8 +129,8 @@ func (r *Runner) readJob(j patch.Job) (*unstructured.Unstructured, error) {
 	return planned(live).Unstructured, nil
 }
 
-// podsLeft is the LIST.
-func (r *Runner) podsLeft(condition *compose.NoLivePods) (bool, error) {
+// left is the LIST.
+func (r *Runner) left(condition *compose.NoLivePods) (bool, error) {
 	byLabel, err := labels.Parse(condition.LabelSelector)
 	if err != nil {
 		return false, apierrors.NewBadRequest(err.Error())
@@ -138,6 +138,11 @@ func (r *Runner) podsLeft(condition *compose.NoLivePods) (bool, error) {
 	byField, err := fields.ParseSelector(condition.FieldSelector)
 	if err != nil {
 		return false, apierrors.NewBadRequest(err.Error())
+	}
+	for _, o := range r.API.List(jobs.name()) {
+		if o.Namespace == condition.Namespace && byLabel.Matches(labels.Set(planned(o).GetLabels())) && patch.MayMakePods(planned(o).Unstructured) {
+			return true, nil
+		}
 	}
 	for _, o := range r.API.List(pods.name()) {
 		if o.Namespace == condition.Namespace && byLabel.Matches(labels.Set(planned(o).GetLabels())) &&
