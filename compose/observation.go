@@ -22,6 +22,9 @@ type Observation struct {
 	PodIntegration bool
 
 	Parent *v1beta1.ResumableTrainingJob
+	// Template is [TemplateHash] of the parent's spec, from those who decide about one
+	// spec again and again; empty: decisions make it as they need it.
+	Template string
 
 	// Children of the parent.
 	Workloads []Workload

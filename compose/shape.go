@@ -95,10 +95,18 @@ func (s *situation) templateMark() string {
 }
 
 func (s *situation) templateHash() string {
+	if s.Template != "" {
+		return s.Template
+	}
+	return TemplateHash(s.spec)
+}
+
+// TemplateHash is the hash of what JobSets are built from.
+func TemplateHash(spec *v1beta1.ResumableTrainingJobSpec) string {
 	return hash(struct {
 		Template *v1beta1.JobSetTemplate
 		Trainer  v1beta1.Trainer
-	}{&s.spec.Template, s.spec.Trainer})
+	}{&spec.Template, spec.Trainer})
 }
 
 // templateCurrent reports whether the JobSet was built from the template as it

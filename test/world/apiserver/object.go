@@ -23,7 +23,7 @@ type Object struct {
 	finalizers          []string
 	owner               string
 	owners              []string
-	conditions          []any
+	conditions          []typed
 
 	// json is the encoded body, and parts its members, once encoded; inherited are the
 	// parts of the newest version before that was, when this one was made.
@@ -55,7 +55,7 @@ func Of(body map[string]any) *Object { return newObject(body, nil) }
 func newObject(body map[string]any, old *Object) *Object {
 	o := &Object{Body: body, inherited: partsOf(old), before: old.derivations()}
 	o.Kind = o.Text("kind")
-	o.conditions = o.List("status", "conditions")
+	o.conditions = typedOf(o.List("status", "conditions"))
 	meta, _ := body["metadata"].(map[string]any)
 	o.Namespace, _ = meta["namespace"].(string)
 	o.Name, _ = meta["name"].(string)
@@ -153,12 +153,32 @@ func (o *Object) Annotation(key string) string {
 // Condition returns the condition of a type, of an object that the server has; nil when
 // there is none.
 func (o *Object) Condition(kind string) map[string]any {
-	for _, item := range o.conditions {
-		if c, ok := item.(map[string]any); ok && c["type"] == kind {
-			return c
+	for i := range o.conditions {
+		if o.conditions[i].kind == kind {
+			return o.conditions[i].condition
 		}
 	}
 	return nil
+}
+
+// typed is a condition by its type.
+type typed struct {
+	kind      string
+	condition map[string]any
+}
+
+func typedOf(conditions []any) []typed {
+	if len(conditions) == 0 {
+		return nil
+	}
+	list := make([]typed, 0, len(conditions))
+	for _, item := range conditions {
+		c, _ := item.(map[string]any)
+		if kind, ok := c["type"].(string); ok {
+			list = append(list, typed{kind, c})
+		}
+	}
+	return list
 }
 
 // True reports whether a condition is.

@@ -5,6 +5,7 @@ import (
 	"reflect"
 
 	"rtj.dev/rtj/api/v1beta1"
+	"rtj.dev/rtj/compose"
 	"rtj.dev/rtj/hooks"
 	"rtj.dev/rtj/metacontroller/applier/plan"
 	"rtj.dev/rtj/test/world/apiserver"
@@ -75,6 +76,13 @@ func rulesOf(o *apiserver.Object, parent *v1beta1.ResumableTrainingJob) ([]*plan
 		return result[[]*plan.Rule]{&rules, err}
 	}).(result[[]*plan.Rule])
 	return *asked.value, asked.err
+}
+
+type templateKey struct{}
+
+// templateOf is the hash of a parent's template.
+func templateOf(o *apiserver.Object, parent *v1beta1.ResumableTrainingJob) string {
+	return o.Cached(templateKey{}, func() any { return compose.TemplateHash(&parent.Spec) }).(string)
 }
 
 func askForRules(parent *v1beta1.ResumableTrainingJob) ([]*plan.Rule, error) {

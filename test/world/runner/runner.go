@@ -87,8 +87,10 @@ type job struct {
 	memory *plan.Memory
 	// resync is what the last answer of the hook asked for.
 	resync time.Duration
-	// rules of the customize hook, asked for at a generation of the parent.
+	// rules of the customize hook and the hash of the template, of a generation of the
+	// parent.
 	rules    []*plan.Rule
+	template string
 	rulesFor int64
 	relations
 	// flight is the sync that goes on; nil: none.

@@ -77,14 +77,21 @@ func (r *Runner) endReading(of *reading, found *checkpoint.Snapshot) {
 // for long enough.
 func (r *Runner) waited(of *edge.Reading, over bool) {
 	now := r.Now()
-	for _, j := range slices.Clone(r.jobs) {
+	waits := func(j *job) bool {
 		f := j.flight
-		if f == nil || f.reading == nil || f.reading != of && of != nil || !over && now.Before(f.patience) {
+		return f != nil && f.reading != nil && (f.reading == of || of == nil) && (over || !now.Before(f.patience))
+	}
+	if !slices.ContainsFunc(r.jobs, waits) {
+		return
+	}
+	for _, j := range slices.Clone(r.jobs) {
+		if !waits(j) {
 			continue
 		}
 		if !r.SlowReads {
 			return // the answer itself waits, and goes on
 		}
+		f := j.flight
 		f.reading = nil
 		f.answering.Waited(&r.edge(f.answering.Observation.Parent.UID).Memory)
 		r.goOn(j)

@@ -293,8 +293,9 @@ func (r *Runner) observe(j *job) (*compose.Observation, error) {
 			return nil, err
 		}
 		j.rulesFor, j.relations = generation, relations{}
+		j.template = templateOf(f.parent, parent)
 	}
-	o := &compose.Observation{Parent: parent, Observer: r.Observer(), PodIntegration: r.PodIntegration}
+	o := &compose.Observation{Parent: parent, Template: j.template, Observer: r.Observer(), PodIntegration: r.PodIntegration}
 	for _, c := range f.children {
 		if _, claimed := f.round.Claimed[plan.ChildKey{Kind: controller.Children[kindOf(c)-workloads], Namespace: c.Namespace, Name: c.Name}]; !claimed {
 			continue
