@@ -19,4 +19,4 @@ func among[T any](r *rand.Rand, values ...T) T { return values[r.IntN(len(values
 
 // GCPercent is how programs that run worlds one after the other should set the
 // garbage collector: little lives, much is left behind.
-const GCPercent = 800
+const GCPercent = 1600
