@@ -21,7 +21,7 @@ func (g *Reading) seekDue() bool {
 }
 
 func (g *Reading) due(at int) bool {
-	known := &g.after.manifests[at]
+	known := g.after.manifests[at]
 	if !g.comparable(known) {
 		return false
 	}
@@ -39,7 +39,7 @@ func (g *Reading) wanted(at int) depth {
 	}
 	sound := 0
 	for i := range at {
-		if g.comparable(&g.after.manifests[i]) {
+		if g.comparable(g.after.manifests[i]) {
 			sound++
 		}
 	}
@@ -51,7 +51,9 @@ func (g *Reading) wanted(at int) depth {
 
 // checkNext compares what the manifest promises with what is listed.
 func (g *Reading) checkNext(s *Store) error {
-	known, want := &g.after.manifests[g.at], g.wanted(g.at)
+	checked, want := *g.after.manifests[g.at], g.wanted(g.at)
+	known := &checked
+	g.after.manifests[g.at] = known
 	g.at++
 	prefix := g.prefix + checkpoint.NewCompleteness(&known.manifest).Prefix()
 	if known.depth >= want && sameListing(known.listing, s.listing(prefix)) {

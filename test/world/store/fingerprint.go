@@ -105,8 +105,7 @@ func (r *Reader) Fingerprint(h Hash, prefixes ...string) {
 			h.Age(m.last.ListedAt, readingCounts, "store")
 			h.Int(int64(len(m.last.Manifests)))
 		}
-		for i := range m.manifests {
-			known := &m.manifests[i]
+		for _, known := range m.manifests {
 			h.JSON(Plain(known.manifest.ID))
 			h.Int(int64(known.depth))
 			h.JSON(Plain(known.manifest.Incomplete))

@@ -52,7 +52,7 @@ type memory struct {
 	lastAsk  catalog.Ask
 	revision int64
 
-	manifests  []knownManifest // newest first
+	manifests  []*knownManifest // newest first
 	starts     []knownRecord[checkpoint.Start]
 	progress   []knownRecord[checkpoint.Progress]
 	results    []knownRecord[checkpoint.Result]
@@ -83,7 +83,8 @@ const (
 	byIndexes
 )
 
-// knownManifest is a manifest and what is known about its objects.
+// knownManifest is a manifest and what is known about its objects. A check makes a new
+// one.
 type knownManifest struct {
 	etag     string
 	manifest checkpoint.Manifest
@@ -97,7 +98,7 @@ type knownManifest struct {
 func (m *memory) manifest(id string) *knownManifest {
 	for i := range m.manifests {
 		if m.manifests[i].manifest.ID == id {
-			return &m.manifests[i]
+			return m.manifests[i]
 		}
 	}
 	return nil

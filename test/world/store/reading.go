@@ -42,7 +42,7 @@ func (g *Reading) Snapshot() *checkpoint.Snapshot { return g.snapshot }
 func (g *Reading) Clone(reader *Reader) *Reading {
 	c := *g
 	c.reader = reader
-	c.after.manifests = slices.Clone(g.after.manifests) // changed in place by checks
+	c.after.manifests = slices.Clone(g.after.manifests) // replaced by checks
 	c.problems = slices.Clip(g.problems)
 	return &c
 }
@@ -242,12 +242,12 @@ func (g *Reading) listManifests(s *Store) error {
 }
 
 func (g *Reading) readManifests(s *Store) error {
-	fresh := make([]knownManifest, 0, len(g.manifests))
+	fresh := make([]*knownManifest, 0, len(g.manifests))
 	read := g.manifests[:0]
 	var failed error
 	for _, o := range g.manifests {
 		if known := g.before.manifest(idOf(o.Key)); known != nil && known.etag == o.ETag {
-			fresh, read = append(fresh, *known), append(read, o)
+			fresh, read = append(fresh, known), append(read, o)
 			continue
 		}
 		if failed != nil {
@@ -257,7 +257,7 @@ func (g *Reading) readManifests(s *Store) error {
 		if err != nil {
 			failed = err
 		} else if known != nil {
-			fresh, read = append(fresh, *known), append(read, o)
+			fresh, read = append(fresh, known), append(read, o)
 		}
 	}
 	g.after.manifests, g.manifests = fresh, read
