@@ -67,10 +67,15 @@ func controlVolumeOf(p *pod) (v controlVolume) {
 
 // content of the control directory as the API server has it now.
 func (c *Cluster) content(p *pod, v controlVolume) (control, notice string) {
-	if o := c.API.Get("ConfigMap", p.Namespace, v.configMap); o != nil {
-		control = o.Text("data", v.key)
+	return c.document(p.Namespace, v), p.Annotation(v.annotation)
+}
+
+// document is the part that comes from the ConfigMap.
+func (c *Cluster) document(namespace string, v controlVolume) string {
+	if o := c.API.Get("ConfigMap", namespace, v.configMap); o != nil {
+		return o.Text("data", v.key)
 	}
-	return control, p.Annotation(v.annotation)
+	return ""
 }
 
 func (c *Cluster) process(uid string) *process {
@@ -327,7 +332,7 @@ func (c *Cluster) kubeletNext() (soonest time.Time) {
 			continue
 		}
 		if o := c.API.Get("Pod", r.namespace, r.name); o != nil && o.UID == r.uid {
-			if control, _ := c.content(podOf(o), r.volume); control != r.control {
+			if c.document(r.namespace, r.volume) != r.control {
 				later(r.syncedAt.Add(refreshPeriod))
 			}
 		}
