@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Annotations that hold a second copy of an object. They are of use only to the
@@ -23,6 +24,9 @@ type Object struct {
 	// Size is about how many bytes of memory the object takes; 0: not known.
 	Size int
 
+	// What tells the object apart, which is asked for all the time.
+	uid             types.UID
+	namespace, name string
 	// labels, if they are known apart from the body.
 	labels map[string]string
 	// encode makes the JSON; nil: encoding/json does.
@@ -45,7 +49,13 @@ func Observe(object *unstructured.Unstructured) *Object {
 			}
 		}
 	}
-	return &Object{Unstructured: object, Size: sizeOf(object.Object)}
+	o := newObject(object)
+	o.Size = sizeOf(object.Object)
+	return o
+}
+
+func newObject(object *unstructured.Unstructured) *Object {
+	return &Object{Unstructured: object, uid: object.GetUID(), namespace: object.GetNamespace(), name: object.GetName()}
 }
 
 // Shared is [Observe] for a body that holds nothing to be dropped and is not to
@@ -57,8 +67,19 @@ func Shared(body map[string]any, encode func() []byte) *Object {
 	if set == nil {
 		set = map[string]string{}
 	}
-	return &Object{Unstructured: object, labels: set, encode: encode}
+	o := newObject(object)
+	o.labels, o.encode = set, encode
+	return o
 }
+
+// GetUID returns the UID.
+func (o *Object) GetUID() types.UID { return o.uid }
+
+// GetNamespace returns the namespace; empty for an object that is in none.
+func (o *Object) GetNamespace() string { return o.namespace }
+
+// GetName returns the name.
+func (o *Object) GetName() string { return o.name }
 
 // GetLabels returns the labels, which must not be modified.
 func (o *Object) GetLabels() map[string]string {
