@@ -13,48 +13,97 @@ const noRoom = "kueue: find no room for "
 // foremost is the job that goes before the others, by name: what it does commutes with
 // all that they may do before it has done so. Empty: there is none.
 //
-// Jobs meet in Kueue only, and on the nodes. So it is the one that holds the quota,
-// where Kueue has nothing to do now, and nothing that the others do has Kueue take the
-// quota away from it: it was evicted already, or none of the others goes before it.
+// Jobs meet in Kueue only, and on the nodes. Where Kueue has nothing to do now but to
+// find no room, the one that goes first is
+//
+//   - one that waits for quota, if the holder keeps what it has until time passes: what
+//     the others do is then over before the holder can make a difference to them, and
+//     what differs in them is forgotten before it is told apart at each of its steps;
+//   - else the holder, if nothing that the others do has Kueue take the quota away from
+//     it: it was evicted already, or none of the others goes before it.
 func (w *World) foremost() string {
 	if w.people.acts > 0 && !w.people.done {
 		return ""
 	}
-	holder := ""
+	var held *apiserver.Object
 	for _, o := range w.api.List("Workload") {
 		if !o.True("QuotaReserved") || o.True("Finished") {
 			continue
 		}
-		name := w.ownerName(o)
-		if holder != "" || name == "" || !o.True("Evicted") && w.outranked(o, name) {
+		if held != nil {
 			return ""
 		}
-		holder = name
+		held = o
 	}
-	if holder == "" {
+	if held == nil {
 		return ""
 	}
-	for _, pod := range w.api.List("Pod") {
-		if mayRun(pod) && jobOf("pod: "+pod.Key()) != holder {
-			return ""
-		}
+	holder := w.ownerName(held)
+	if holder == "" || !held.True("Evicted") && w.outranked(held, holder) {
+		return ""
 	}
-	ready := false
+	ready, waiting, keeps := false, "", w.keepsQuota(held, holder)
 	for e := range w.events() {
+		job := jobOf(e.Name)
 		switch {
 		case !e.helps || aboutQueues(e.Name):
-		case strings.HasPrefix(e.Name, noRoom) && jobOf(e.Name) != holder:
+		case strings.HasPrefix(e.Name, noRoom) && job != holder:
 			// It says so in that Workload, and takes nothing from the other.
-		case strings.HasPrefix(e.Name, "kueue: "), jobOf(e.Name) == "":
+			waiting = job
+		case strings.HasPrefix(e.Name, "kueue: "), job == "":
 			return ""
-		case jobOf(e.Name) == holder:
+		case job != holder:
+			waiting = job
+		default:
 			ready = true
+			// Its workers may be about to finish, or to fail.
+			keeps = keeps && !strings.HasPrefix(e.Name, "trainer: ")
 		}
 	}
-	if !ready {
-		return ""
+	switch {
+	case keeps && waiting != "":
+		return waiting
+	case ready && !w.runsBeside(holder):
+		return holder
 	}
-	return holder
+	return ""
+}
+
+// runsBeside tells whether pods of other jobs may run.
+func (w *World) runsBeside(holder string) bool {
+	for _, pod := range w.api.List("Pod") {
+		if mayRun(pod) && jobOf("pod: "+pod.Key()) != holder {
+			return true
+		}
+	}
+	return false
+}
+
+// keepsQuota tells whether a job keeps the quota that its Workload holds until time
+// passes, or its workers do something: nobody has asked it to end, it launches its first
+// attempt or runs one already, and nothing of that has ended. Where failures last, or the
+// store is not what it was, a launch may come to nothing.
+func (w *World) keepsQuota(held *apiserver.Object, name string) bool {
+	job := w.api.Get(jobKind, namespace, name)
+	if held.True("Evicted") || held.Deleting() || job == nil || job.Deleting() || stated.Ended(job) || job.Bool("spec", "suspend") ||
+		job.At("status", "yield") != nil || job.At("status", "hold") != nil || !w.healsAt.IsZero() || !w.damagedAt.IsZero() {
+		return false
+	}
+	runs := false
+	for _, o := range w.api.Owned("JobSet", job.UID) {
+		if o.Deleting() || o.True("Completed") || o.True("Failed") {
+			return false
+		}
+		runs = runs || !o.Bool("spec", "suspend")
+	}
+	for _, kind := range []string{"Job", "Pod"} {
+		for _, o := range w.api.List(kind) {
+			if o.Label(labelUID) == job.UID && (o.Deleting() || !mayRun(o) || o.True("Failed") || o.True("Complete") || o.True("FailureTarget") || o.True("SuccessCriteriaMet") || o.True("DisruptionTarget")) {
+				return false
+			}
+		}
+	}
+	return runs || job.At("status", "lastEnd") == nil
 }
 
 func (w *World) ownerName(o *apiserver.Object) string {
