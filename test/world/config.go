@@ -44,9 +44,11 @@ type Config struct {
 	Lag, SlowReads bool
 	// Explored is as exploration wants it: all workers behave in the same way and take
 	// the same time, and what may come in another order without making a difference
-	// comes in one. FaultsLeft is how many faults an exploration may try in a run.
-	Explored   bool
-	FaultsLeft int
+	// comes in one. FaultsLeft is how many faults an exploration may try in a run, and
+	// CoarseTimes has it tell worlds apart only by about how long ago times are.
+	Explored    bool
+	FaultsLeft  int
+	CoarseTimes bool
 	// StepTime is what a step takes; 0: drawn.
 	StepTime time.Duration
 	// Behave chooses how the workers of an attempt behave; nil: it is drawn.

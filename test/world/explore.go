@@ -33,7 +33,8 @@ type Options struct {
 	// Workers explore at once.
 	Workers int
 	// Audit explores one in so many of the worlds whose fingerprint is known a second
-	// time, and compares; 0: none.
+	// time, and compares; 0: none. Worlds with coarse times are not compared: they may
+	// differ.
 	Audit int
 	// Stop ends the exploration once it is true, Progress is told now and then.
 	Stop     func() bool
@@ -64,6 +65,9 @@ type todo struct {
 // Explore tries every order of events of a world, with at most FaultsLeft faults a
 // run, until nothing is new or it is stopped.
 func Explore(c Config, o Options) *Exploration {
+	if c.CoarseTimes {
+		o.Audit = 0
+	}
 	x := &explorer{Options: o, known: map[fingerprint.Sum]int32{}}
 	x.more = sync.NewCond(&x.mu)
 	x.cover.begin()
@@ -240,7 +244,7 @@ func (w *World) newHash() *fingerprint.Hash {
 // hash takes up what decides the world's future; whole has texts stand as they are.
 func (w *World) hash(whole bool) *fingerprint.Hash {
 	h := w.newHash()
-	h.Whole = whole
+	h.Whole, h.Coarse = whole, w.config.CoarseTimes
 	h.Server(w.api)
 	for _, r := range w.runners {
 		h.Part(r.Name)

@@ -18,5 +18,12 @@ func SmallWorlds() []SmallWorld {
 		{"one job", Small(1, 0, 0, 0)},
 		{"one job and one fault", Small(1, 0, 0, 1)},
 		{"two jobs, of which one preempts the other", Small(2, 1, 0, 0)},
+		{"two jobs, of which one preempts the other, and one fault", coarse(Small(2, 1, 0, 1))},
 	}
+}
+
+// coarse is a world of which times are told apart by about how long ago they are.
+func coarse(c Config) Config {
+	c.CoarseTimes = true
+	return c
 }

@@ -26,6 +26,7 @@ func main() {
 	flag.IntVar(&ask.urgent, "urgent", 0, "with -jobs: how many of them `preempt` the others")
 	flag.IntVar(&ask.acts, "acts", 0, "with -jobs: how many `acts` of people are tried in a run")
 	flag.IntVar(&ask.faults, "faults", 0, "with -jobs: how many `faults` are tried in a run")
+	flag.BoolVar(&ask.coarse, "coarse", false, "with -jobs: tell worlds apart only by about how long ago times are")
 	limit := flag.Duration("limit", time.Hour, "give up after this `time`")
 	audit := flag.Int("audit", 0, "explore one in `so many` worlds of a known fingerprint a second time, and compare; 0: none")
 	verbose := flag.Bool("v", false, "print every rule and pair")
@@ -82,6 +83,7 @@ func main() {
 type asked struct {
 	world                      string
 	jobs, urgent, acts, faults int
+	coarse                     bool
 	// given are the flags that were.
 	given []string
 }
@@ -101,9 +103,11 @@ func (a *asked) worlds() ([]world.SmallWorld, error) {
 		case a.jobs < 1:
 			return nil, fmt.Errorf("-jobs %d: a world has one job at least", a.jobs)
 		}
-		return []world.SmallWorld{{Name: "the world", Config: world.Small(a.jobs, a.urgent, a.acts, a.faults)}}, nil
+		c := world.Small(a.jobs, a.urgent, a.acts, a.faults)
+		c.CoarseTimes = a.coarse
+		return []world.SmallWorld{{Name: "the world", Config: c}}, nil
 	}
-	for _, name := range []string{"urgent", "acts", "faults"} {
+	for _, name := range []string{"urgent", "acts", "faults", "coarse"} {
 		if has(name) {
 			return nil, fmt.Errorf("-%s is for a world that is described by -jobs: give that too", name)
 		}

@@ -13,7 +13,7 @@ func TestWhichWorldsAreExplored(t *testing.T) {
 		names string // of the worlds
 		wrong string // in the error
 	}{
-		{asked{given: []string{"audit"}}, "one job; one job and one fault; two jobs, of which one preempts the other", ""},
+		{asked{given: []string{"audit"}}, "one job; one job and one fault; two jobs, of which one preempts the other; two jobs, of which one preempts the other, and one fault", ""},
 		{asked{given: []string{"world"}, world: "one job"}, "one job", ""},
 		{asked{given: []string{"jobs", "faults"}, jobs: 2, faults: 1}, "the world", ""},
 		{asked{given: []string{"world"}, world: "no job"}, "", "no world is called \"no job\"; there are: one job; one job and one fault; two jobs, of which"},
@@ -23,6 +23,7 @@ func TestWhichWorldsAreExplored(t *testing.T) {
 		{asked{given: []string{"acts"}, acts: 1}, "", "-acts is for a world that is described by -jobs"},
 		{asked{given: []string{"urgent", "world"}, urgent: 1, world: "one job"}, "", "-urgent is for"},
 		{asked{given: []string{"faults"}}, "", "-faults is for"},
+		{asked{given: []string{"coarse"}}, "", "-coarse is for"},
 	} {
 		worlds, err := c.ask.worlds()
 		var names []string
@@ -37,8 +38,8 @@ func TestWhichWorldsAreExplored(t *testing.T) {
 			t.Errorf("%+v: %v, want %q", c.ask, err, c.wrong)
 		}
 	}
-	w, err := (&asked{given: []string{"jobs", "urgent"}, jobs: 3, urgent: 1, acts: 2, faults: 4}).worlds()
-	if err != nil || len(w) != 1 || w[0].Jobs != 3 || w[0].Urgent != 1 || w[0].Acts != 2 || w[0].FaultsLeft != 4 {
+	w, err := (&asked{given: []string{"jobs", "urgent"}, jobs: 3, urgent: 1, acts: 2, faults: 4, coarse: true}).worlds()
+	if err != nil || len(w) != 1 || w[0].Jobs != 3 || w[0].Urgent != 1 || w[0].Acts != 2 || w[0].FaultsLeft != 4 || !w[0].CoarseTimes {
 		t.Errorf("%+v, %v, want %+v", w, err, world.Small(3, 1, 2, 4))
 	}
 }

@@ -22,6 +22,24 @@ import (
 // of a small world is further away.
 const Horizon = 2 * time.Hour
 
+// Marks are the lengths of time between which a coarse fingerprint makes no difference:
+// about those that are waited for.
+var Marks = []time.Duration{
+	0, time.Second, 10 * time.Second, 30 * time.Second, time.Minute, 95 * time.Second,
+	2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 30 * time.Minute, time.Hour,
+}
+
+// about is the place of the first mark that a distance does not exceed; negative: it is
+// past.
+func about(d time.Duration) int64 {
+	sign := int64(1)
+	if d < 0 {
+		sign, d = -1, -d
+	}
+	i, _ := slices.BinarySearch(Marks, d)
+	return sign * int64(i)
+}
+
 // Sum is a fingerprint.
 type Sum [16]byte
 
@@ -30,6 +48,10 @@ type Hash struct {
 	// Whole has texts be taken up as they are, not by their digest: for people who
 	// look for what two worlds differ in.
 	Whole bool
+	// Coarse has the distance of times from now be taken up by about how long it is (see
+	// [Marks]). Worlds that differ in it by less have the same fingerprint, though their
+	// futures may not be the same.
+	Coarse bool
 
 	now      time.Time
 	text     []byte
@@ -181,7 +203,11 @@ func (h *Hash) Age(t time.Time, upTo time.Duration, pool string) {
 		return
 	case -d <= upTo:
 		h.text = append(h.text, 'd')
-		h.Int(int64(d))
+		if h.Coarse {
+			h.Int(about(d))
+		} else {
+			h.Int(int64(d))
+		}
 	default:
 		h.text = append(h.text, 'o')
 	}

@@ -67,3 +67,29 @@ func TestWhatMattersMakesADifference(t *testing.T) {
 		t.Error("two versions that are both old differ")
 	}
 }
+
+// A coarse fingerprint does not tell times apart that lie between the same two marks, and
+// tells all others apart.
+func TestACoarseFingerprintTellsTimesApartByMarks(t *testing.T) {
+	coarse := func(s *apiserver.Server) fingerprint.Sum {
+		h := fingerprint.New(s)
+		h.Coarse = true
+		h.Server(s)
+		return h.Sum()
+	}
+	for i, mark := range fingerprint.Marks {
+		if i == 0 {
+			continue
+		}
+		at := coarse(world(0, 0, -mark))
+		if within := mark - (mark-fingerprint.Marks[i-1])/2; coarse(world(0, 0, -within.Truncate(time.Second))) != at && within >= time.Second {
+			t.Errorf("%s and %s are told apart", mark, within)
+		}
+		if coarse(world(0, 0, -mark-time.Second)) == at {
+			t.Errorf("%s and a second more are not told apart", mark)
+		}
+		if coarse(world(0, 0, mark)) == at {
+			t.Errorf("%s ago and ahead are not told apart", mark)
+		}
+	}
+}
