@@ -17,6 +17,7 @@ func SmallWorlds() []SmallWorld {
 	return []SmallWorld{
 		{"one job", Small(1, 0, 0, 0)},
 		{"one job and one fault", Small(1, 0, 0, 1)},
+		{"one job and one act of people", coarse(Small(1, 0, 1, 0))},
 		{"two jobs, of which one preempts the other", Small(2, 1, 0, 0)},
 		{"two jobs, of which one preempts the other, and one fault", coarse(Small(2, 1, 0, 1))},
 	}

@@ -13,10 +13,10 @@ func TestWhichWorldsAreExplored(t *testing.T) {
 		names string // of the worlds
 		wrong string // in the error
 	}{
-		{asked{given: []string{"audit"}}, "one job; one job and one fault; two jobs, of which one preempts the other; two jobs, of which one preempts the other, and one fault", ""},
+		{asked{given: []string{"audit"}}, "one job; one job and one fault; one job and one act of people; two jobs, of which one preempts the other; two jobs, of which one preempts the other, and one fault", ""},
 		{asked{given: []string{"world"}, world: "one job"}, "one job", ""},
 		{asked{given: []string{"jobs", "faults"}, jobs: 2, faults: 1}, "the world", ""},
-		{asked{given: []string{"world"}, world: "no job"}, "", "no world is called \"no job\"; there are: one job; one job and one fault; two jobs, of which"},
+		{asked{given: []string{"world"}, world: "no job"}, "", "no world is called \"no job\"; there are: one job; one job and one fault; one job and one act of people; two jobs, of which"},
 		{asked{given: []string{"world"}}, "", "no world is called \"\""},
 		{asked{given: []string{"jobs", "world"}, jobs: 1, world: "one job"}, "", "-world and -jobs"},
 		{asked{given: []string{"jobs"}}, "", "-jobs 0"},
