@@ -30,7 +30,8 @@ type Exploration struct {
 
 // Options of an exploration.
 type Options struct {
-	// Workers explore at once.
+	// Workers explore at once; one alone where times are coarse, so that of the worlds
+	// that count as the same the same one is explored each time.
 	Workers int
 	// Audit explores one in so many of the worlds whose fingerprint is known a second
 	// time, and compares; 0: none. Worlds with coarse times are not compared: they may
@@ -66,7 +67,7 @@ type todo struct {
 // run, until nothing is new or it is stopped.
 func Explore(c Config, o Options) *Exploration {
 	if c.CoarseTimes {
-		o.Audit = 0
+		o.Audit, o.Workers = 0, 1
 	}
 	x := &explorer{Options: o, known: map[fingerprint.Sum]int32{}}
 	x.more = sync.NewCond(&x.mu)

@@ -10,9 +10,9 @@ import (
 
 // Why a rule decides nothing in these worlds.
 const (
-	byPeople     = "nobody pauses, deletes or edits a job, or stops a queue: acts of people are left to the random runs"
+	byPeople     = "it takes more than one act of people, or one after a fault: to go back to what an earlier attempt committed"
 	byOthers     = "nobody reaches into what rtj made: no Workload or JobSet is deleted, started, suspended, finished or deactivated by others"
-	keptWorkload = "the Workload of a job is kept from the first sync on, so what concerns one that has none comes only to one that was paused, given up or reached into"
+	keptWorkload = "the Workload of a job is kept from the first sync on, so what concerns one that has none comes only to one that was paused, given up or reached into, while its store was not readable or its last attempt not judged"
 	moreFaults   = "it takes more than one fault: a second failure while the first is dealt with, four in a row, or 99,999 attempts"
 	otherSetting = "the administrators of these worlds have no AdmissionChecks and no LocalQueue default"
 	damagedStore = "no object of the store is lost or damaged, and every checkpoint fits"
@@ -23,29 +23,12 @@ const (
 // Unreached are the rules that decide nothing in the small worlds that are explored,
 // as "table rule", with the reason.
 var Unreached = map[string]string{
-	"control-document DeletedWithoutDocument": byPeople,
-	"launch Deleted":         byPeople,
-	"launch Suspended":       byPeople,
-	"launch TemplateChanged": byPeople,
-	"phase Deleted":          byPeople,
-	"phase Paused":           byPeople,
-	"queue QueueStopped":     byPeople,
-	"queue ShapeNotWritten":  byPeople,
-	"release Deleted":        byPeople,
-	"release Paused":         byPeople,
-	"workload Deleted":       byPeople,
-	"workload Paused":        byPeople,
-	"yield Deleted":          byPeople,
-	"yield Paused":           byPeople,
-	"yield RolledBack":       byPeople,
+	"yield RolledBack": byPeople,
 
 	"attempt-jobset StartedAgain":     byOthers,
 	"end LeaderLeftBehind":            byOthers,
-	"end JobSetGone":                  byOthers,
-	"end JobsLeftBehind":              byOthers,
 	"finish AttemptNotEnded":          byOthers,
 	"outcome SuspendedByOthers":       byOthers,
-	"outcome JobSetGone":              byOthers,
 	"phase RunsThoughEnded":           byOthers,
 	"phase Deactivated":               byOthers,
 	"release Deactivated":             byOthers,
@@ -61,7 +44,6 @@ var Unreached = map[string]string{
 	"phase VerdictPending":      keptWorkload,
 	"phase StoreNotRead":        keptWorkload,
 	"phase StoreUnreadable":     keptWorkload,
-	"queue VerdictPending":      keptWorkload,
 	"workload VerdictPending":   keptWorkload,
 	"workload EndsHere":         keptWorkload,
 	"workload EndNotRemembered": keptWorkload,
@@ -71,7 +53,6 @@ var Unreached = map[string]string{
 	"finish Failed":                moreFaults,
 	"launch AttemptsExhausted":     moreFaults,
 	"yield SuspendedWithoutJobs":   moreFaults,
-	"notice NoLeader":              moreFaults,
 	"outcome ExitCodeOfAYield":     moreFaults,
 	"phase FailureBudgetSpent":     moreFaults,
 	"phase AttemptsExhausted":      moreFaults,
