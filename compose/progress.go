@@ -5,8 +5,6 @@ import (
 	"strconv"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"rtj.dev/rtj/api/v1beta1"
 )
 
@@ -98,8 +96,7 @@ func (s *situation) progress() *v1beta1.ProgressStatus {
 	if p.TotalSteps != nil && *p.TotalSteps > p.Step && s.live() {
 		left := float64(*p.TotalSteps-p.Step) / *p.StepsPerSecond
 		if left < (100 * 365 * 24 * time.Hour).Seconds() {
-			eta := metav1.NewTime(p.UpdatedAt.Add(time.Duration(left * float64(time.Second))).UTC().Truncate(time.Second))
-			status.ETA = &eta
+			status.ETA = timePtr(p.UpdatedAt.Add(time.Duration(left * float64(time.Second))))
 		}
 	}
 	return status
@@ -114,7 +111,7 @@ func (s *situation) workers() string {
 	for _, job := range s.spec.Template.Spec.ReplicatedJobs {
 		wanted += replicas(&job) * parallelism(&job)
 	}
-	if s.next.Admission != nil && s.claimed() {
+	if s.next.Admission != nil {
 		wanted = 0
 		for _, set := range s.next.Admission.PodSets {
 			wanted += set.Count
