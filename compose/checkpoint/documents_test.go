@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -125,8 +126,15 @@ func (d *document) read(data []byte) (value any, err error) {
 			return m, nil
 		}
 		d.Reason = m.Defect.Reason
-		if named := checkpoint.NamedManifest(id); !cmp.Equal(m, named.WithDefect(m.Defect.Reason, m.Defect.Message)) {
-			return nil, fmt.Errorf("it carries more than its name: %+v", m)
+		named := checkpoint.NamedManifest(id)
+		only := checkpoint.Manifest{ID: id, Attempt: named.Attempt, Step: named.Step, Defect: m.Defect}
+		if !cmp.Equal(m, only) {
+			return nil, fmt.Errorf("it carries more than its name, or less: %+v", m)
+		}
+		// The listing says when it was committed, before it is read.
+		only.CommittedAt = time.Unix(1, 0)
+		if late := only.WithDefect(m.Defect.Reason, m.Defect.Message); !cmp.Equal(late, only) {
+			return nil, fmt.Errorf("it loses when it was committed: %+v", late)
 		}
 		return nil, fmt.Errorf("%s", strings.ReplaceAll(m.Defect.Message, id, "<id>"))
 	case "start":
@@ -141,6 +149,9 @@ func (d *document) read(data []byte) (value any, err error) {
 		return checkpoint.ParseIndex(data)
 	case "id":
 		attempt, step, nonce, hash, err := checkpoint.ParseID(d.ID)
+		if err != nil && (attempt != 0 || step != 0) {
+			return nil, fmt.Errorf("it is refused, and of attempt %d and step %d", attempt, step)
+		}
 		return map[string]any{"attempt": attempt, "step": step, "nonce": nonce, "hash": hash, "prefix": checkpoint.Prefix(attempt, step, nonce)}, err
 	}
 	return nil, fmt.Errorf("kind %q is not known", d.Kind)
