@@ -37,7 +37,7 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 		}, []string{"result"}),
 		patches: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "rtj_patches_total",
-			Help: "Patches by what became of them: done, lost (to a newer state), pods-left, failed.",
+			Help: "Patches by what became of them: done, lost (to a newer state), pods-left (or Jobs that may make one), failed.",
 		}, []string{"patch", "result"}),
 	}
 	for _, c := range []prometheus.Collector{m.duration, m.decisions, m.readings, m.patches} {

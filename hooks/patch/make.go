@@ -54,7 +54,9 @@ func (w *Writer) read(j Job) (*unstructured.Unstructured, error) {
 
 // left is the LIST: whether any pod is left that may still run, or a Job that may make
 // one. It reads the API server's newest state, not a cache. Jobs come first: a pod that
-// one of them made before it was suspended is then seen.
+// one of them made before it was suspended is then seen. What is relied on is that the
+// Job controller has no creation of a pod under way for a Job that somebody suspended;
+// the core waits for it before it takes an attempt to have ended.
 func (w *Writer) left(condition *compose.NoLivePods) (bool, error) {
 	options := metav1.ListOptions{LabelSelector: condition.LabelSelector, Limit: jobsAPage}
 	if found, err := w.lists(batchJobs, condition.Namespace, options, MayMakePods); found || err != nil {
@@ -68,7 +70,7 @@ func (w *Writer) left(condition *compose.NoLivePods) (bool, error) {
 const jobsAPage = 100
 
 // MayMakePods tells whether a Job may: it is not suspended, not finished, and not being
-// deleted.
+// deleted. One that is about to finish counts until it has.
 func MayMakePods(job *unstructured.Unstructured) bool {
 	if job.GetDeletionTimestamp() != nil {
 		return false

@@ -115,7 +115,7 @@ func (m *Making) attemptStands(live *unstructured.Unstructured) error {
 func (m *Making) Listed(left bool, err error) {
 	switch m.listed = true; {
 	case err != nil:
-		m.Result, m.Err = Failed, fmt.Errorf("list of live pods: %w", err)
+		m.Result, m.Err = Failed, fmt.Errorf("LIST of live pods and Jobs: %w", err)
 	case left:
 		m.Result = PodsLeft
 	}

@@ -159,7 +159,7 @@ func (w *Writer) round(j Job, patches []compose.Patch) Result {
 		case Failed:
 			w.logger.Error("patch failed", append(attributes, "error", err)...)
 		case PodsLeft:
-			w.logger.Debug("patch not made, pods are left", attributes...)
+			w.logger.Debug("patch not made, pods are left, or Jobs that may make one", attributes...)
 		case Lost:
 			w.logger.Debug("patch not made, it was decided upon an older state", append(attributes, "error", err)...)
 		case Done:

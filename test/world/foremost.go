@@ -80,13 +80,13 @@ func (w *World) runsBeside(holder string) bool {
 }
 
 // keepsQuota tells whether a job keeps the quota that its Workload holds until time
-// passes, or its workers do something: nobody has asked it to end, it launches its first
+// passes, or its workers do something: nobody has asked it to end or edited it, it launches its first
 // attempt or runs one already, and nothing of that has ended. Where failures last, or the
 // store is not what it was, a launch may come to nothing.
 func (w *World) keepsQuota(held *apiserver.Object, name string) bool {
 	job := w.api.Get(jobKind, namespace, name)
 	if held.True("Evicted") || held.Deleting() || job == nil || job.Deleting() || stated.Ended(job) || job.Bool("spec", "suspend") ||
-		job.At("status", "yield") != nil || job.At("status", "hold") != nil || !w.healsAt.IsZero() || !w.damagedAt.IsZero() {
+		job.Generation != job.Int("status", "observedGeneration") || job.At("status", "yield") != nil || job.At("status", "hold") != nil || !w.healsAt.IsZero() || !w.damagedAt.IsZero() {
 		return false
 	}
 	runs := false

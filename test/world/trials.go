@@ -25,7 +25,7 @@ var Reductions = []string{
 	"a failure that lasts ends after a while that is longer than all that rtj does about it, not at any moment; a queue that people stopped starts when nothing else may happen",
 	"of failures that rtj cannot tell apart one is tried: a store that throttles is like one that does not answer, memory that is short and a slow start like a pod that is evicted and an image that cannot be had, pressure on a pod like its eviction, a quota that refuses Pods like one that refuses the Jobs that would have them, and a lost node that is deleted like one that stays lost",
 	"where one thing only may happen, it does, and states between are not counted",
-	"in a world with several jobs and a fault, or with acts of people, states are equal also if the distances of times from now lie between the same two of fingerprint.Marks, and their order is the same where it counts; of the worlds that differ so, the first that is found is explored",
+	"in a world with several jobs and a fault, or with acts of people, states are equal also if the distances of times from now lie between the same two of fingerprint.Marks; of the worlds that differ so, and so of the orders of two deadlines between the same marks, the first that is found is explored",
 	"states are equal if they differ only in UIDs, resourceVersions, the date, and in what nobody reads any more (package fingerprint)",
 }
 

@@ -33,6 +33,13 @@ func main() {
 	flag.Parse()
 	flag.Visit(func(f *flag.Flag) { ask.given = append(ask.given, f.Name) })
 	worlds, err := ask.worlds()
+	switch {
+	case err != nil:
+	case flag.NArg() > 0:
+		err = fmt.Errorf("%q is no flag", flag.Arg(0))
+	case *audit < 0:
+		err = fmt.Errorf("-audit %d: one in so many, or 0", *audit)
+	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "explore: %s\n", err)
 		os.Exit(2)
@@ -100,8 +107,14 @@ func (a *asked) worlds() ([]world.SmallWorld, error) {
 		switch {
 		case has("world"):
 			return nil, errors.New("-world and -jobs each say which world: give one of them")
-		case a.jobs < 1:
-			return nil, fmt.Errorf("-jobs %d: a world has one job at least", a.jobs)
+		case a.jobs < 1 || a.jobs > 26:
+			return nil, fmt.Errorf("-jobs %d: a world has one job at least, and 26 at most, since their names are letters", a.jobs)
+		case a.urgent < 0 || a.urgent > a.jobs:
+			return nil, fmt.Errorf("-urgent %d: none at least, and all %d jobs at most", a.urgent, a.jobs)
+		case a.acts < 0:
+			return nil, fmt.Errorf("-acts %d: none at least", a.acts)
+		case a.faults < 0:
+			return nil, fmt.Errorf("-faults %d: none at least", a.faults)
 		}
 		c := world.Small(a.jobs, a.urgent, a.acts, a.faults)
 		c.CoarseTimes = a.coarse
@@ -147,7 +160,10 @@ func explore(ctx context.Context, w world.SmallWorld, audit int) *world.Explorat
 		verdict = fmt.Sprintf("FAILED, not closed, %d left", found.Left)
 	}
 	audited := ""
-	if audit > 0 {
+	switch {
+	case audit > 0 && w.CoarseTimes:
+		audited = ", none explored twice since times are coarse"
+	case audit > 0:
 		audited = fmt.Sprintf(", %d explored twice", found.Audited)
 	}
 	fmt.Printf("%s: %s; %d states, %d steps, %d ends%s, %.0f s\n", strings.TrimSpace(w.Name), verdict, found.States, found.Steps, found.Ends, audited, time.Since(began).Seconds())

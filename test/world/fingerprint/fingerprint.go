@@ -25,8 +25,8 @@ const Horizon = 2 * time.Hour
 // Marks are the lengths of time between which a coarse fingerprint makes no difference:
 // about those that are waited for.
 var Marks = []time.Duration{
-	0, time.Second, 10 * time.Second, 30 * time.Second, time.Minute, 95 * time.Second,
-	2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 30 * time.Minute, time.Hour,
+	0, time.Second, 10 * time.Second, 15 * time.Second, 30 * time.Second, time.Minute, 95 * time.Second,
+	2 * time.Minute, 3 * time.Minute, 5 * time.Minute, 10 * time.Minute, 30 * time.Minute, time.Hour,
 }
 
 // about is the place of the first mark that a distance does not exceed; negative: it is

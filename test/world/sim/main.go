@@ -33,7 +33,11 @@ func main() {
 	flag.Parse()
 	given := map[string]bool{}
 	flag.Visit(func(f *flag.Flag) { given[f.Name] = true })
-	if err := fit(given); err != nil {
+	err := fit(given)
+	if err == nil {
+		err = sensible(*seeds, *one, *cycles, *workers, *tries, given, flag.Args())
+	}
+	if err != nil {
 		fmt.Fprintf(os.Stderr, "sim: %s\n", err)
 		os.Exit(2)
 	}
@@ -59,10 +63,29 @@ func fit(given map[string]bool) error {
 	switch {
 	case given["script"] && !given["seed"]:
 		return errors.New("-script is of one world: say which with -seed")
-	case given["cycles"] && (given["seed"] || given["script"]):
-		return errors.New("-cycles has a world of its own: leave -seed and -script out; -base is its seed")
+	case given["cycles"] && (given["seed"] || given["script"] || given["seeds"]):
+		return errors.New("-cycles has a world of its own: leave -seed, -seeds and -script out; -base is its seed")
 	case given["seed"] && (given["seeds"] || given["base"] || given["keep-going"]):
 		return errors.New("-seed is one world, -seeds, -base and -keep-going are of many: give one or the other")
+	}
+	return nil
+}
+
+// sensible tells which value of a flag there is nothing to be done with.
+func sensible(seeds uint64, one int64, cycles, workers, tries int, given map[string]bool, rest []string) error {
+	switch {
+	case len(rest) > 0:
+		return fmt.Errorf("%q is no flag", rest[0])
+	case seeds == 0:
+		return errors.New("-seeds 0: one world at least")
+	case given["seed"] && one < 0:
+		return fmt.Errorf("-seed %d: seeds begin with 0", one)
+	case given["cycles"] && cycles < 1:
+		return fmt.Errorf("-cycles %d: once at least", cycles)
+	case workers < 1:
+		return fmt.Errorf("-workers %d: one at least", workers)
+	case tries < 0:
+		return fmt.Errorf("-tries %d: none at least", tries)
 	}
 	return nil
 }
