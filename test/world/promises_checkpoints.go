@@ -73,20 +73,43 @@ func (w *World) quarantinedAt(l *life, id string) time.Time {
 // attempt goes on from the newest commit of the one before it that has any. So a
 // yield that the workers served loses no step, and a crash only those since the
 // last commit.
+//
+// A commit at the very instant at which the claim was seen to stand is left out: the
+// world's clock stands still between events, so that a reading of that instant may have
+// been before it. A cluster's clocks do not.
 func resumesFromNewest(w *World, l *life, a *trainer.Attempt) string {
 	if !w.damagedAt.IsZero() || w.config.SlowListings || w.config.Reshard != "" || l.rolledBack || len(l.forced()) > 0 || l.restoreFailed {
 		return ""
 	}
-	newest, number := int64(0), int32(0)
+	newest, number, claimed := int64(0), int32(0), l.claimedAt(int64(a.Number))
 	for _, earlier := range w.trainer.Over() {
-		if earlier.RunID == l.uid && earlier.Number < a.Number && earlier.Number > number && len(earlier.Commits) > 0 {
-			newest, number = earlier.Durable(), earlier.Number
+		if earlier.RunID != l.uid || earlier.Number >= a.Number || earlier.Number < number {
+			continue
+		}
+		for _, c := range earlier.Commits {
+			switch {
+			case c.At.Equal(claimed):
+			case earlier.Number > number:
+				newest, number = c.Step, earlier.Number
+			default:
+				newest = max(newest, c.Step)
+			}
 		}
 	}
 	if from := stepOf(a.Selected.ID); from < newest {
 		return fmt.Sprintf("attempt %d goes on from step %d, and attempt %d had committed step %d", a.Number, from, number, newest)
 	}
 	return ""
+}
+
+// claimedAt is when the claim of an attempt was seen to stand; zero where no moment is noted.
+func (l *life) claimedAt(attempt int64) time.Time {
+	for _, a := range accounts(l.job) {
+		if a.attempt() == attempt {
+			return a.time("claimedAt")
+		}
+	}
+	return time.Time{}
 }
 
 // prefix is where the job's run is in the store.
