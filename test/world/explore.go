@@ -233,13 +233,17 @@ func (w *World) fingerprint() fingerprint.Sum { return w.hash(false).Sum() }
 
 // newHash has taken up nothing yet of the world.
 func (w *World) newHash() *fingerprint.Hash {
-	var running []string
+	return fingerprint.New(w.api, w.running()...)
+}
+
+// running are the processes of rtj that do.
+func (w *World) running() (names []string) {
 	for _, r := range w.runners {
 		if r.Running() {
-			running = append(running, r.Observer())
+			names = append(names, r.Observer())
 		}
 	}
-	return fingerprint.New(w.api, running...)
+	return names
 }
 
 // hash takes up what decides the world's future; whole has texts stand as they are.

@@ -29,7 +29,7 @@ type parts struct {
 
 // New returns the world of a configuration, at its beginning.
 func New(c Config) *World {
-	w := &World{config: c, clock: &clock{epoch}, promises: newPromises(), deletedByOthers: map[string]bool{}, startedByHand: map[string]bool{}}
+	w := &World{config: c, clock: &clock{epoch}, promises: newPromises(), deletedByOthers: map[string]bool{}, startedByHand: map[string]bool{}, rotten: map[string][]string{}}
 	w.api = apiserver.New(w.clock.now)
 	w.collector = apiserver.NewCollector(w.api)
 	w.store = store.New(store.Env{Now: w.clock.now})
@@ -99,6 +99,7 @@ func (w *World) Clone() *World {
 	c.decisions.rules = slices.Clip(w.decisions.rules)
 	c.turns, c.turnOf, c.weights = slices.Clone(w.turns), maps.Clone(w.turnOf), maps.Clone(w.weights)
 	c.unseenAt = slices.Clip(w.unseenAt)
+	c.rotten = maps.Clone(w.rotten)
 	c.deletedByOthers, c.startedByHand = maps.Clone(w.deletedByOthers), maps.Clone(w.startedByHand)
 	c.offers = offersOf(&c.parts)
 	c.traced()
@@ -185,9 +186,12 @@ func (w *World) viaJSON() bool {
 // those that damage an object of the store, hiding those that leave processes behind
 // which nobody sees.
 var (
-	damaging = []string{"store: lose ", "store: cut ", "store: rot ", "store: contradict "}
+	damaging = []string{"store: lose ", "store: cut ", rot, "store: contradict "}
 	hiding   = []string{"fault: lose node ", "fault: force pod ", "fault: delete job "}
 )
+
+// rot is a change of bytes that no listing shows.
+const rot = "store: rot "
 
 // startByHand is a person's start of a JobSet.
 const startByHand = "user: start JobSet "
@@ -196,6 +200,9 @@ const startByHand = "user: start JobSet "
 func (w *World) noted(name string) {
 	if hasPrefix(name, damaging) {
 		w.damagedAt = w.clock.at
+	}
+	if key, ok := strings.CutPrefix(name, rot); ok {
+		w.rotten[key] = w.running()
 	}
 	if hasPrefix(name, hiding) {
 		w.unseenAt = append(w.unseenAt, w.clock.at)

@@ -78,8 +78,9 @@ type life struct {
 	uid, name string
 	// launched are the JobSets by UID that were started, by attempt.
 	launched map[int64]string
-	// launchedAt is when.
+	// launchedAt is when, and launchedBy which processes of rtj ran then.
 	launchedAt map[int64]time.Time
+	launchedBy map[int64][]string
 	// rolledBack and restoreFailed: somebody asked for another checkpoint, or one could
 	// not be restored.
 	rolledBack, restoreFailed bool
@@ -97,7 +98,7 @@ func (p *promises) clone() *promises {
 	c := &promises{lives: make(map[string]*life, len(p.lives)), order: append([]string(nil), p.order...), pods: p.pods, started: maps.Clone(p.started), over: p.over}
 	for uid, l := range p.lives {
 		copied := *l
-		copied.launched, copied.launchedAt = maps.Clone(l.launched), maps.Clone(l.launchedAt)
+		copied.launched, copied.launchedAt, copied.launchedBy = maps.Clone(l.launched), maps.Clone(l.launchedAt), maps.Clone(l.launchedBy)
 		c.lives[uid] = &copied
 	}
 	return c
@@ -135,7 +136,7 @@ func (p *promises) lifeOf(o *apiserver.Object, exists bool) *life {
 	switch o.Kind {
 	case jobKind:
 		if uid = o.UID; p.lives[uid] == nil && exists {
-			p.lives[uid] = &life{uid: uid, name: o.Name, launched: map[int64]string{}, launchedAt: map[int64]time.Time{}, job: o}
+			p.lives[uid] = &life{uid: uid, name: o.Name, launched: map[int64]string{}, launchedAt: map[int64]time.Time{}, launchedBy: map[int64][]string{}, job: o}
 			p.order = append(p.order, uid)
 		}
 	case "Workload", "JobSet", "ConfigMap":

@@ -114,6 +114,6 @@ func numbersAreNew(w *World, l *life, write apiserver.Write) string {
 	if uid, ok := l.launched[n]; ok && uid != j.UID {
 		return fmt.Sprintf("attempt %d is another JobSet than before", n)
 	}
-	l.launched[n], l.launchedAt[n] = j.UID, w.clock.at
+	l.launched[n], l.launchedAt[n], l.launchedBy[n] = j.UID, w.clock.at, w.running()
 	return ""
 }

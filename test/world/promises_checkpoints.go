@@ -2,6 +2,8 @@ package world
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"rtj.dev/rtj/compose/checkpoint"
@@ -50,6 +52,8 @@ func resumesFromGood(w *World, l *life, a *trainer.Attempt) string {
 		return fmt.Sprintf("attempt %d was told to resume from %s, which is another run's", a.Number, s.ID)
 	case w.damagedAt.After(launched.Add(-recheckLasts)) || w.config.SlowListings:
 		return ""
+	case s.Problem != "" && w.readBeforeItRotted(l, a):
+		return ""
 	case s.Problem != "":
 		return fmt.Sprintf("attempt %d was told to resume from %s: %s", a.Number, s.ID, s.Problem)
 	case s.Quarantined && !w.quarantinedAt(l, s.ID).After(launched.Add(-recheckLasts)):
@@ -58,6 +62,18 @@ func resumesFromGood(w *World, l *life, a *trainer.Attempt) string {
 		return fmt.Sprintf("attempt %d of %d ranks was told to resume from %s, which only %d ranks can", a.Number, a.WorldSize, s.ID, s.WorldSize)
 	}
 	return ""
+}
+
+// readBeforeItRotted: an object of the job's run changed its bytes and nothing else, while
+// a process ran that launched the attempt. Having read it before, it does not read it
+// again; the workers find it.
+func (w *World) readBeforeItRotted(l *life, a *trainer.Attempt) bool {
+	for key, knew := range w.rotten {
+		if strings.HasPrefix(key, l.prefix()) && slices.ContainsFunc(l.launchedBy[int64(a.Number)], func(by string) bool { return slices.Contains(knew, by) }) {
+			return true
+		}
+	}
+	return false
 }
 
 // quarantinedAt is when a checkpoint of the job was quarantined.

@@ -32,6 +32,9 @@ type World struct {
 	healsAt time.Time
 	// damagedAt is when an object of the store was damaged last.
 	damagedAt time.Time
+	// rotten are objects of the store whose bytes changed without a change of size and
+	// ETag, with the processes of rtj that ran then and may have read them before.
+	rotten map[string][]string
 	// unseenAt are the moments at which processes were left that nobody sees, or that Jobs
 	// do not tell of, since their controllers were late.
 	unseenAt []time.Time
