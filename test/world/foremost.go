@@ -1,6 +1,7 @@
 package world
 
 import (
+	"slices"
 	"strings"
 
 	"rtj.dev/rtj/test/world/apiserver"
@@ -79,14 +80,18 @@ func (w *World) runsBeside(holder string) bool {
 	return false
 }
 
+// endings are the conditions of a Job or pod that ended, or is about to.
+var endings = []string{"Failed", "Complete", "FailureTarget", "SuccessCriteriaMet", "DisruptionTarget"}
+
 // keepsQuota tells whether a job keeps the quota that its Workload holds until time
-// passes, or its workers do something: nobody has asked it to end or edited it, it launches its first
-// attempt or runs one already, and nothing of that has ended. Where failures last, or the
-// store is not what it was, a launch may come to nothing.
+// passes, or its workers do something: nobody has asked it to end or edited it, it
+// launches its first attempt or runs one already, and nothing of that has ended. Where
+// failures last, or the store is not what it was, a launch may come to nothing.
 func (w *World) keepsQuota(held *apiserver.Object, name string) bool {
 	job := w.api.Get(jobKind, namespace, name)
 	if held.True("Evicted") || held.Deleting() || job == nil || job.Deleting() || stated.Ended(job) || job.Bool("spec", "suspend") ||
-		job.Generation != job.Int("status", "observedGeneration") || job.At("status", "yield") != nil || job.At("status", "hold") != nil || !w.healsAt.IsZero() || !w.damagedAt.IsZero() {
+		job.Generation != job.Int("status", "observedGeneration") || job.At("status", "yield") != nil || job.At("status", "hold") != nil ||
+		!w.healsAt.IsZero() || !w.damagedAt.IsZero() {
 		return false
 	}
 	runs := false
@@ -98,7 +103,7 @@ func (w *World) keepsQuota(held *apiserver.Object, name string) bool {
 	}
 	for _, kind := range []string{"Job", "Pod"} {
 		for _, o := range w.api.List(kind) {
-			if o.Label(labelUID) == job.UID && (o.Deleting() || !mayRun(o) || o.True("Failed") || o.True("Complete") || o.True("FailureTarget") || o.True("SuccessCriteriaMet") || o.True("DisruptionTarget")) {
+			if o.Label(labelUID) == job.UID && (o.Deleting() || !mayRun(o) || slices.ContainsFunc(endings, o.True)) {
 				return false
 			}
 		}

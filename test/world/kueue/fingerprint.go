@@ -50,10 +50,10 @@ func (k *Kueue) Fingerprint(h Hash) {
 func (w *workload) owns(h Hash) {
 	for _, key := range fields {
 		value, ok := w.sent[key]
-		h.Bool(ok && same(value, w.seen.At("status", key)))
+		h.Bool(ok && apiserver.Same(value, w.seen.At("status", key)))
 	}
 	for _, kind := range managed {
 		c := conditionIn(w.sent["conditions"], kind)
-		h.Bool(c != nil && same(c, w.seen.Condition(kind)))
+		h.Bool(c != nil && apiserver.Same(c, w.seen.Condition(kind)))
 	}
 }

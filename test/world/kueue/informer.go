@@ -227,7 +227,7 @@ func (k *Kueue) enqueue(w *workload, old *apiserver.Object) {
 
 func mayHelp(old, now *apiserver.Object) bool {
 	return old.Generation != now.Generation ||
-		!same(old.Condition(evicted), now.Condition(evicted)) || !same(old.Condition(requeued), now.Condition(requeued))
+		!apiserver.Same(old.Condition(evicted), now.Condition(evicted)) || !apiserver.Same(old.Condition(requeued), now.Condition(requeued))
 }
 
 func (k *Kueue) leave(w *workload) {

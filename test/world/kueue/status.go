@@ -75,7 +75,7 @@ func (s *status) set(kind, value, reason, message string, generation int64) bool
 		if old["status"] == value {
 			c["lastTransitionTime"] = old["lastTransitionTime"]
 		}
-		if same(old, c) {
+		if apiserver.Same(old, c) {
 			return false
 		}
 		list[i] = c

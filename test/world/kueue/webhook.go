@@ -50,7 +50,7 @@ func unchanged(old, now *apiserver.Object, key string) bool {
 	}
 	a, aOK := old.At(key).(map[string]any)
 	b, bOK := now.At(key).(map[string]any)
-	return aOK == bOK && (!aOK || same(a, b))
+	return aOK == bOK && (!aOK || apiserver.Same(a, b))
 }
 
 func validateWorkload(old, now *apiserver.Object) (errs field.ErrorList) {
@@ -152,12 +152,12 @@ func validateUpdate(old, now *apiserver.Object) (errs field.ErrorList) {
 		errs = append(errs, immutable(field.NewPath("spec", "maximumExecutionTimeSeconds")))
 	}
 	a, b := old.At("status", "admission"), now.At("status", "admission")
-	if a != nil && b != nil && !same(withoutTopology(a), withoutTopology(b)) {
+	if a != nil && b != nil && !apiserver.Same(withoutTopology(a), withoutTopology(b)) {
 		errs = append(errs, immutable(field.NewPath("status", "admission")))
 	}
 	for i, c := range objects(old.At("status", "admissionChecks")) {
 		for _, d := range objects(now.At("status", "admissionChecks")) {
-			if c["name"] == d["name"] && c["state"] == checkReady && d["state"] == checkReady && !same(c["podSetUpdates"], d["podSetUpdates"]) {
+			if c["name"] == d["name"] && c["state"] == checkReady && d["state"] == checkReady && !apiserver.Same(c["podSetUpdates"], d["podSetUpdates"]) {
 				errs = append(errs, immutable(field.NewPath("status", "admissionChecks").Index(i).Child("podSetUpdates")))
 			}
 		}
@@ -182,7 +182,7 @@ func validateReservedSpec(old, now *apiserver.Object) (errs field.ErrorList) {
 			y = maps.Clone(y)
 			y["count"] = x["count"]
 		}
-		if !same(x, y) {
+		if !apiserver.Same(x, y) {
 			errs = append(errs, immutable(path.Index(i)))
 		}
 	}
@@ -196,7 +196,7 @@ func validateReservedSpec(old, now *apiserver.Object) (errs field.ErrorList) {
 			errs = append(errs, field.Invalid(path.Child(key), is, fmt.Sprintf("priorityClassRef.%s is immutable while workload quota reserved", key)))
 		}
 	}
-	if next != nil && now.Text("spec", "priorityClassRef", "kind") == "PriorityClass" && !same(ref, next) {
+	if next != nil && now.Text("spec", "priorityClassRef", "kind") == "PriorityClass" && !apiserver.Same(ref, next) {
 		errs = append(errs, field.Invalid(path.Child("name"), field.OmitValueType{}, "priorityClassRef.name is immutable for scheduling.k8s.io/priorityclass while workload quota reserved"))
 	}
 	return errs

@@ -183,5 +183,3 @@ func instant(text string) time.Time {
 }
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
-
-func same(a, b any) bool { return apiserver.Same(a, b) }

@@ -82,7 +82,7 @@ func (k *Kueue) apply(view *apiserver.Object, s *status) error {
 		for _, key := range fields {
 			if value, ok := sent[key]; ok {
 				is[key] = value
-			} else if old, ok := before[key]; ok && same(is[key], old) {
+			} else if old, ok := before[key]; ok && apiserver.Same(is[key], old) {
 				delete(is, key)
 			}
 		}
@@ -110,7 +110,7 @@ func applyConditions(is, sent, before any) []any {
 			next = append(next, any(ours))
 			continue
 		}
-		if old := conditionIn(before, kind); old != nil && same(old, c) {
+		if old := conditionIn(before, kind); old != nil && apiserver.Same(old, c) {
 			continue
 		}
 		next = append(next, item)
